@@ -5,39 +5,35 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::{CACHE_CONTROL, COOKIE, SET_COOKIE};
+use http::header::{CACHE_CONTROL, SET_COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use weir_upstream::affinity::{Affinity, Asked, Place, Reading, Session, without};
+use weir_upstream::affinity::{self as sessions, Affinity, Place, Reading, Session};
 use weir_upstream::{OriginResponse, SessionEnd, Upstream};
 
 use crate::decide::Fulfilled;
-use crate::exchange::{Exchange, Note};
-use crate::plan::Route;
+use crate::exchange::{Asked, Chosen, Exchange};
 use crate::response::Response;
 use weir_front::Head;
 
 /// The upstream of a route and what it says about sessions.
-fn of<'n>(note: &'n Note<'_>, route: &Route) -> Option<(&'n Arc<Upstream>, &'n Affinity)> {
-    if !note.running.has_affinity {
+fn of<'c>(asked: &Asked<'c>, chosen: &Chosen<'_>) -> Option<(&'c Arc<Upstream>, &'c Affinity)> {
+    if !asked.running.has_affinity {
         return None;
     }
-    let upstream = note.running.upstream(route)?;
+    let upstream = asked.running.upstream(chosen.route)?;
     Some((upstream, upstream.affinity()?))
 }
 
-/// What a request says of its session, to the upstream of a route.
-fn read(note: &Note<'_>, route: &Route) -> Reading {
-    let Some((upstream, affinity)) = of(note, route) else { return Reading::Nothing };
-    let read = || affinity.read(upstream.name(), &asked(note), note.now.wall);
-    // Other routes are looked at as well.
-    let is_own = note.route.is_some_and(|own| own.upstream == route.upstream);
-    if is_own { *note.reading.get_or_init(read) } else { read() }
+/// What a request says of its session, to the upstream of its route.
+fn read(asked: &Asked<'_>, chosen: &Chosen<'_>) -> Reading {
+    let Some((upstream, affinity)) = of(asked, chosen) else { return Reading::Nothing };
+    *chosen.reading.get_or_init(|| affinity.read(upstream.name(), &said(asked), asked.now.wall))
 }
 
 /// The session of a request that is only asked about, and whether it bypasses the cache for it.
 pub(crate) fn of_question(
     upstream: &Upstream,
-    asked: &Asked<'_>,
+    asked: &sessions::Asked<'_>,
     now: SystemTime,
 ) -> (Option<Session>, Fulfilled) {
     let Some(affinity) = upstream.affinity() else { return (None, Fulfilled(0)) };
@@ -47,33 +43,28 @@ pub(crate) fn of_question(
 }
 
 /// The text that tells the session of a request to this upstream from others.
-pub(crate) fn text(note: &Note<'_>, upstream: &Upstream) -> Option<Box<str>> {
-    upstream.affinity()?.text(&asked(note)).map(Box::from)
+pub(crate) fn text(asked: &Asked<'_>, upstream: &Upstream) -> Option<Box<str>> {
+    upstream.affinity()?.text(&said(asked)).map(Box::from)
 }
 
-/// The fields without Weir's own cookies; `None` if they have none.
-pub(crate) fn without_own(headers: &HeaderMap, own_cookies: &[String]) -> Option<HeaderMap> {
-    let lines = without(headers, own_cookies)?;
-    let mut left = headers.clone();
-    left.remove(COOKIE);
-    lines.into_iter().for_each(|line| _ = left.append(COOKIE, line));
-    Some(left)
-}
-
-fn asked<'n>(note: &'n Note<'_>) -> Asked<'n> {
-    Asked { received: &note.received.headers, left: &note.request.headers, target: note.path_and_query() }
+fn said<'c>(asked: &Asked<'c>) -> sessions::Asked<'c> {
+    sessions::Asked {
+        received: &asked.received.headers,
+        left: &asked.request.headers,
+        target: asked.path_and_query(),
+    }
 }
 
 /// The session of a request, for the pick of its origin.
-pub(crate) fn session(note: &Note<'_>, route: &Route) -> Option<Session> {
-    read(note, route).session()
+pub(crate) fn session(asked: &Asked<'_>, chosen: &Chosen<'_>) -> Option<Session> {
+    read(asked, chosen).session()
 }
 
 /// Whether the request bypasses the cache for its session.
-pub(crate) fn fulfilled(note: &Note<'_>, route: &Route) -> Fulfilled {
-    match of(note, route) {
-        Some((_, affinity)) if affinity.may_bypass(note.path_and_query()) => {
-            if affinity.bypasses(&read(note, route)) { Fulfilled(Fulfilled::SESSION) } else { Fulfilled(0) }
+pub(crate) fn fulfilled(asked: &Asked<'_>, chosen: &Chosen<'_>) -> Fulfilled {
+    match of(asked, chosen) {
+        Some((_, affinity)) if affinity.may_bypass(asked.path_and_query()) => {
+            if affinity.bypasses(&read(asked, chosen)) { Fulfilled(Fulfilled::SESSION) } else { Fulfilled(0) }
         }
         _ => Fulfilled(0),
     }
@@ -81,21 +72,18 @@ pub(crate) fn fulfilled(note: &Note<'_>, route: &Route) -> Fulfilled {
 
 /// Whether the request's session is at another origin than the one of this name, which is up. What that one
 /// said to a fill is then not for this client.
-pub(crate) fn is_elsewhere(note: &Note<'_>, route: &Route, origin: &str) -> bool {
-    let Some((upstream, _)) = of(note, route) else { return false };
-    let wanted = session(note, route).and_then(|session| upstream.origin_of(&session));
+pub(crate) fn is_elsewhere(asked: &Asked<'_>, chosen: &Chosen<'_>, origin: &str) -> bool {
+    let Some((upstream, _)) = of(asked, chosen) else { return false };
+    let wanted = session(asked, chosen).and_then(|session| upstream.origin_of(&session));
     wanted.is_some_and(|wanted| wanted.name() != origin)
 }
 
 /// Counts what became of the session of a passed request. Returns the cookie that names the origin from now
 /// on, where Weir sets one.
-pub(crate) fn settle(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Route,
-    response: &OriginResponse,
-) -> Option<HeaderValue> {
-    let (upstream, affinity) = of(exchange, route)?;
-    let reading = read(exchange, route);
+pub(crate) fn settle(exchange: &mut Exchange<'_, '_>, response: &OriginResponse) -> Option<HeaderValue> {
+    let asked = exchange.asked;
+    let (upstream, affinity) = of(asked, exchange.chosen)?;
+    let reading = read(asked, exchange.chosen);
     // An error is no reason to stay, and a 304 is also for the cache behind us.
     let may_set = !response.status.is_server_error() && response.status != StatusCode::NOT_MODIFIED;
     let sets_it = affinity.is_begun_by(&response.headers);
@@ -104,16 +92,16 @@ pub(crate) fn settle(
         None => sets_it,
     };
     if sets_it && affinity.own_cookie().is_some() {
-        exchange.running.tell_own_cookie(upstream.name(), response.origin.name());
+        asked.running.tell_own_cookie(upstream.name(), response.origin.name());
     }
     let end = upstream.settle(&reading, response.origin_id, begins);
     let is_aging = matches!(reading, Reading::Session { place: Place::AgingCookie, .. });
     let is_wanted = may_set && (end != Some(SessionEnd::Kept) || is_aging);
-    let now = exchange.now.wall;
-    let set = || affinity.set_cookie(upstream.name(), response.origin_id, (exchange.scheme, now));
+    let now = asked.now.wall;
+    let set = || affinity.set_cookie(upstream.name(), response.origin_id, (asked.scheme, now));
     let cookie = if is_wanted { set() } else { None };
     // One that begins in place of a refused one is counted as created; the log says what is rarer.
-    exchange.facts.session = match reading {
+    exchange.told.facts.session = match reading {
         Reading::Refused => "refused",
         _ => end.map_or("", SessionEnd::word),
     };

@@ -15,7 +15,7 @@ use http::{HeaderValue, Method};
 use weir_files::{Failed, Finding, Found, Hidden, Sums, Way};
 use weir_policy::{RequestView, http_date, write_url};
 
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Chosen, Exchange};
 use crate::files::{self, Purpose, Sending};
 use crate::plan::Route;
 use crate::response::Response;
@@ -25,15 +25,15 @@ use self::laid::{Laid, Shelved};
 use self::named::SCHEME;
 
 /// What is laid over the URL of a request; none where the method asks for something else.
-pub(crate) fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Option<Arc<Laid>> {
-    let index = &exchange.running.laid;
+pub(crate) fn find(asked: &Asked<'_>, chosen: &Chosen<'_>) -> Option<Arc<Laid>> {
+    let index = &asked.running.laid;
     if index.is_empty() {
         return None;
     }
-    let mut key = exchange.core.key.borrow_mut();
-    let site = exchange.site.map_or(0, |site| site.mark);
-    let laid = index.find(write_key(&exchange.view(), site, route, &mut key)?)?;
-    (!laid.entry.is_over(exchange.now.wall)).then_some(laid)
+    let mut key = asked.core.key.borrow_mut();
+    let site = chosen.site.mark;
+    let laid = index.find(write_key(&asked.view(), site, chosen.route, &mut key)?)?;
+    (!laid.entry.is_over(asked.now.wall)).then_some(laid)
 }
 
 /// The key of a request in the index: its URL as the route's keys have it, whatever the scheme.
@@ -48,12 +48,8 @@ fn write_key<'k>(view: &RequestView<'_>, site: u64, route: &Route, key: &'k mut 
 }
 
 /// Answers a request with what is laid over its URL; none where that is gone by now, or damaged.
-pub(crate) async fn respond(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    mut laid: Arc<Laid>,
-) -> Option<Response> {
-    let shared = Arc::clone(&exchange.core.shared);
+pub(crate) async fn respond(exchange: &mut Exchange<'_, '_>, mut laid: Arc<Laid>) -> Option<Response> {
+    let shared = Arc::clone(&exchange.asked.core.shared);
     let shelved = shared.content.shelved()?;
     let (found, sums) = loop {
         match open(&shared, shelved, &laid).await {
@@ -74,7 +70,7 @@ pub(crate) async fn respond(
     let stored = match laid.entry.ends {
         None => Cow::Borrowed(&laid.stored),
         Some(ends) => {
-            let left = ends.duration_since(exchange.now.wall).unwrap_or_default().as_secs();
+            let left = ends.duration_since(exchange.asked.now.wall).unwrap_or_default().as_secs();
             let mut stored = laid.stored.clone();
             // Invariant: a word and digits are visible characters.
             let lifetime = HeaderValue::try_from(format!("max-age={left}")).ok()?;
@@ -90,7 +86,7 @@ pub(crate) async fn respond(
         purpose: Purpose::ByHand,
         sums: Some(sums),
     };
-    files::send_as(exchange, route, sending)
+    files::send_as(exchange, sending)
 }
 
 /// Why content cannot be sent.

@@ -29,6 +29,7 @@ use self::wording::{dropped, not_in_key, tags, triggers};
 use crate::affinity;
 use crate::cache_status::CacheStatus;
 use crate::content;
+use crate::cookies;
 use crate::decide::{self, Beside, Consulted, Decision, Fulfilled};
 use crate::fetch::stale::word;
 use crate::files;
@@ -150,7 +151,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
         return Ok(local(explanation, "denied", refused.into()));
     }
     let route = match to {
-        Routed::To(route) => route,
+        Routed::To(_, route) => route,
         Routed::Purge(_) => return Ok(local(explanation, "purge", wording::PURGE.into())),
         Routed::Local(reply) => {
             let because = said_by(&reply);
@@ -158,7 +159,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
         }
     };
     let received = request.headers.clone();
-    if let Some(left) = affinity::without_own(&received, running.plan.own_cookies()) {
+    if let Some(left) = cookies::without_own(&received, running.plan.own_cookies()) {
         request.headers = left;
     }
     explanation.cookies_dropped = wording::names(&route.rules.cookies.dropped(&request.headers));

@@ -17,7 +17,7 @@ use weir_policy::{Answer, Ask, Interval, Stored, answer, is_in_304};
 
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::source::Source;
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Chosen, Exchange, Told};
 use crate::late::Late;
 use crate::limit;
 use crate::local::{self, Reply};
@@ -40,71 +40,66 @@ pub(crate) fn path_of(target: &str) -> &str {
     target.split('?').next().unwrap_or_default()
 }
 
-fn path<'e>(exchange: &'e Exchange<'_, '_>) -> &'e str {
-    path_of(match &exchange.rewritten {
+fn path<'e>(asked: &'e Asked<'_>, chosen: &'e Chosen<'_>) -> &'e str {
+    path_of(match chosen.rewritten() {
         Some(rewritten) => &rewritten.target,
-        None => exchange.path_and_query(),
+        None => asked.path_and_query(),
     })
 }
 
 /// The answer from a file in memory.
-pub(crate) fn at_hand(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    served: &Served,
-) -> Option<Response> {
-    let way = Way::read(path(exchange), served.root.rules.hidden).ok()?;
-    let found = exchange.core.shared.files.at_hand(&served.root, &way, exchange.now.mono)?;
-    send(exchange, route, &found, Purpose::Itself)
+pub(crate) fn at_hand(exchange: &mut Exchange<'_, '_>, served: &Served) -> Option<Response> {
+    let asked = exchange.asked;
+    let way = Way::read(path(asked, exchange.chosen), served.root.rules.hidden).ok()?;
+    let found = asked.core.shared.files.at_hand(&served.root, &way, asked.now.mono)?;
+    send(exchange, &found, Purpose::Itself)
 }
 
 /// The answer of a route with a root; none where the upstream is asked.
-pub(crate) async fn respond(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    served: &Served,
-) -> Option<Response> {
-    let way = Way::read(path(exchange), served.root.rules.hidden);
-    if !matches!(exchange.request.method, Method::GET | Method::HEAD) {
+pub(crate) async fn respond(exchange: &mut Exchange<'_, '_>, served: &Served) -> Option<Response> {
+    let asked = exchange.asked;
+    let way = Way::read(path(asked, exchange.chosen), served.root.rules.hidden);
+    if !matches!(asked.request.method, Method::GET | Method::HEAD) {
         return match (served.asks_upstream(), way) {
-            (false, _) => Some(not_allowed(exchange)),
-            (true, Err(unfit)) if unfit != Unfit::TooLong => Some(no_file(exchange)),
-            (true, Ok(way)) => match exchange.core.shared.files.refuses(&served.root, &way).await {
-                Ok(true) => Some(no_file(exchange)),
+            (false, _) => Some(not_allowed(asked, exchange.told)),
+            (true, Err(unfit)) if unfit != Unfit::TooLong => Some(no_file(asked, exchange.told)),
+            (true, Ok(way)) => match asked.core.shared.files.refuses(&served.root, &way).await {
+                Ok(true) => Some(no_file(asked, exchange.told)),
                 Ok(false) => None,
                 Err(failed) => Some(refused(exchange, failed)),
             },
             (true, Err(_)) => None,
         };
     }
-    let client = exchange.sharer();
+    let client = asked.sharer();
     let finding = match way {
-        Ok(way) => exchange.core.shared.files.find(&served.root, &way, client).await,
+        Ok(way) => asked.core.shared.files.find(&served.root, &way, client).await,
         Err(Unfit::TooLong) => Ok(Finding::NotThere),
         Err(Unfit::Ambiguous | Unfit::Hidden) => Ok(Finding::Refused),
     };
     let instead = served.file_instead().filter(|_| matches!(finding, Ok(Finding::NotThere)));
     let (finding, purpose) = match instead.and_then(|path| Way::read(path, Hidden::Served).ok()) {
-        Some(way) => (exchange.core.shared.files.find(&served.root, &way, client).await, Purpose::Instead),
+        Some(way) => (asked.core.shared.files.find(&served.root, &way, client).await, Purpose::Instead),
         None => (finding, Purpose::Itself),
     };
     match finding {
-        Ok(Finding::File(found)) => send(exchange, route, &found, purpose),
-        Ok(Finding::Slash) => Some(slash(exchange)),
+        Ok(Finding::File(found)) => send(exchange, &found, purpose),
+        Ok(Finding::Slash) => Some(slash(asked, exchange.told)),
         Ok(Finding::Listing(listing)) => Some(list(exchange, listing).await),
         Ok(Finding::NotThere) if served.asks_upstream() => None,
-        Ok(Finding::NotThere | Finding::Refused) => Some(no_file(exchange)),
+        Ok(Finding::NotThere | Finding::Refused) => Some(no_file(asked, exchange.told)),
         Err(failed) => Some(refused(exchange, failed)),
     }
 }
 
-fn no_file(exchange: &mut Exchange<'_, '_>) -> Response {
+fn no_file(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
     let reply = Reply::error(StatusCode::NOT_FOUND, "no-file", "there is no such file");
-    local::answer(exchange, reply)
+    local::answer(asked, told, reply)
 }
 
 /// The answer where a file cannot be read.
 pub(crate) fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Response {
+    let asked = exchange.asked;
     let reply = match failed {
         Failed::Denied => Reply::error(StatusCode::FORBIDDEN, "file-denied", "this file may not be read"),
         Failed::Changing => {
@@ -116,34 +111,34 @@ pub(crate) fn refused(exchange: &mut Exchange<'_, '_>, failed: Failed) -> Respon
             Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-crowded", text).retry_after(1)
         }
         Failed::Hangs => {
-            tracing::warn!(path = path(exchange), "the device of a file does not answer");
+            tracing::warn!(path = path(asked, exchange.chosen), "the device of a file does not answer");
             let text = "the device of this file does not answer";
             Reply::error(StatusCode::SERVICE_UNAVAILABLE, "file-hangs", text).retry_after(HANG_RETRY_S)
         }
         Failed::Panicked => {
-            exchange.core.observer.counters().panicked();
+            asked.core.observer.counters().panicked();
             let text = "this file cannot be read";
             Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "file-failed", text)
         }
         Failed::System(errno) => {
-            tracing::warn!(errno, path = path(exchange), "a file cannot be read");
+            tracing::warn!(errno, path = path(asked, exchange.chosen), "a file cannot be read");
             Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "file-failed", "this file cannot be read")
         }
     };
-    local::answer(exchange, reply)
+    local::answer(asked, exchange.told, reply)
 }
 
 /// RFC 9110 §15.5.6.
-fn not_allowed(exchange: &mut Exchange<'_, '_>) -> Response {
+fn not_allowed(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
     let text = "files are asked for with GET and HEAD";
     let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "file-method", text);
     reply.headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    local::answer(exchange, reply)
+    local::answer(asked, told, reply)
 }
 
 /// The redirect to the path with a slash at its end, so that relative links of the index lead below it.
-fn slash(exchange: &mut Exchange<'_, '_>) -> Response {
-    let target = exchange.path_and_query();
+fn slash(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
+    let target = asked.path_and_query();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     // Two slashes would begin another host's name.
     let mut to = format!("/{}/", path.trim_start_matches('/'));
@@ -155,11 +150,12 @@ fn slash(exchange: &mut Exchange<'_, '_>) -> Response {
     reply.headers.remove(CACHE_CONTROL);
     // Invariant: a path was parsed, and has only bytes that a field may have.
     reply.headers.extend(location.ok().map(|location| (LOCATION, location)));
-    local::answer(exchange, reply)
+    local::answer(asked, told, reply)
 }
 
 async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
-    let accept = exchange.request.headers.get_all(http::header::ACCEPT).iter();
+    let asked = exchange.asked;
+    let accept = asked.request.headers.get_all(http::header::ACCEPT).iter();
     let accept: Vec<u8> = accept.flat_map(|line| line.as_bytes().iter().copied().chain([b','])).collect();
     let accept = String::from_utf8_lossy(&accept).to_ascii_lowercase();
     let is_json = accept.contains("application/json") && !accept.contains("text/html");
@@ -167,8 +163,8 @@ async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
         true => ("application/json", ListingForm::Json),
         false => ("text/html; charset=utf-8", ListingForm::Html),
     };
-    let path = path_of(exchange.path_and_query());
-    let text = match exchange.core.shared.files.written(listing, form, path).await {
+    let path = path_of(asked.path_and_query());
+    let text = match asked.core.shared.files.written(listing, form, path).await {
         Ok(text) => text,
         Err(failed) => return refused(exchange, failed),
     };
@@ -177,8 +173,8 @@ async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     reply.headers.insert(VARY, HeaderValue::from_static("accept"));
     let length = Some(text.length() as u64);
-    let made = local::answer(exchange, reply);
-    response::with_source(made, &exchange.request.method, length, || Source::List(Box::new(text)))
+    let made = local::answer(asked, exchange.told, reply);
+    response::with_source(made, &asked.request.method, length, || Source::List(Box::new(text)))
 }
 
 /// What a file is sent for.
@@ -215,13 +211,8 @@ enum Part {
 
 /// Sends a file as the request's preconditions, range and codings ask for it. None where the method asks for
 /// something else.
-fn send(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    found: &Found,
-    purpose: Purpose,
-) -> Option<Response> {
-    let headers = &exchange.request.headers;
+fn send(exchange: &mut Exchange<'_, '_>, found: &Found, purpose: Purpose) -> Option<Response> {
+    let headers = &exchange.asked.request.headers;
     let coding = match found.has_siblings() {
         true => Accepted::read(headers).choose(|coding| found.sibling(coding).is_some()),
         false => None,
@@ -235,22 +226,19 @@ fn send(
         purpose,
         sums: None,
     };
-    send_as(exchange, route, sending)
+    send_as(exchange, sending)
 }
 
 /// Sends what is sent as a file is, as the request's preconditions and range ask for it. None where the
 /// method asks for something else.
-pub(crate) fn send_as(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    sending: Sending<'_>,
-) -> Option<Response> {
+pub(crate) fn send_as(exchange: &mut Exchange<'_, '_>, sending: Sending<'_>) -> Option<Response> {
+    let asked = exchange.asked;
     let Sending { ref file, length: file_bytes, stored, purpose, .. } = sending;
-    let ask = Ask::of_own(&exchange.request.method, &exchange.request.headers)?;
+    let ask = Ask::of_own(&asked.request.method, &asked.request.headers)?;
     let word = if purpose == Purpose::ByHand { BY_HAND } else { WORD };
-    exchange.outcome(Outcome::Local, word);
+    exchange.told.outcome(Outcome::Local, word);
     let whole = Interval::new(0, file_bytes);
-    let (status, interval, part) = match answer(&exchange.view(), &ask, stored, Some(file_bytes)) {
+    let (status, interval, part) = match answer(&asked.view(), &ask, stored, Some(file_bytes)) {
         Answer::Full => (StatusCode::OK, whole, None),
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::Partial(interval, range) => {
@@ -263,13 +251,13 @@ pub(crate) fn send_as(
         Answer::PreconditionFailed => {
             let text = "the precondition is false";
             let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", text);
-            return Some(local::answer(exchange, reply.outcome(Outcome::Local)));
+            return Some(local::answer(asked, exchange.told, reply.outcome(Outcome::Local)));
         }
         Answer::Unsatisfiable(range) => {
             let text = "the range lies outside of the file";
             let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
             reply.headers.insert(CONTENT_RANGE, range.value());
-            return Some(local::answer(exchange, reply.outcome(Outcome::Local)));
+            return Some(local::answer(asked, exchange.told, reply.outcome(Outcome::Local)));
         }
     };
     let length = match &part {
@@ -277,22 +265,22 @@ pub(crate) fn send_as(
         None if status == StatusCode::NOT_MODIFIED => None,
         _ => Some(interval.length()),
     };
-    let head = head(exchange, route, &sending, &Shape { status, part: part.as_ref() });
-    let pace = limit::pace(exchange, route, status, None);
+    let head = head(asked, exchange.chosen, &sending, &Shape { status, part: part.as_ref() });
+    let pace = limit::pace(asked, exchange.chosen, status, None);
     let source = || {
         let bounds = (interval.start, interval.end);
-        let reading = Reading::new(Arc::clone(file), exchange.core.shared.files.clone(), bounds);
+        let reading = Reading::new(Arc::clone(file), asked.core.shared.files.clone(), bounds);
         let reading = reading.checked(sending.sums.clone());
         let is_at_hand = reading.at_hand().is_some() || reading.sealed().is_some();
-        let reading = if is_at_hand { reading } else { reading.of(exchange.sharer()) };
+        let reading = if is_at_hand { reading } else { reading.of(asked.sharer()) };
         let source = Source::File(Box::new(reading));
         match part {
             Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
             _ => source,
         }
     };
-    let bare = response::bare(head, Late::file(word, exchange.now.wall));
-    Some(response::paced(response::with_source(bare, &exchange.request.method, length, source), pace))
+    let bare = response::bare(head, Late::file(word, asked.now.wall));
+    Some(response::paced(response::with_source(bare, &asked.request.method, length, source), pace))
 }
 
 /// How a file is sent.
@@ -302,7 +290,7 @@ struct Shape<'p> {
     part: Option<&'p Part>,
 }
 
-fn head(exchange: &Exchange<'_, '_>, route: &Route, sending: &Sending<'_>, shape: &Shape<'_>) -> Head {
+fn head(asked: &Asked<'_>, chosen: &Chosen<'_>, sending: &Sending<'_>, shape: &Shape<'_>) -> Head {
     let (Shape { status, part }, purpose) = (*shape, sending.purpose);
     let fields = |headers: Cow<'_, HeaderMap>| {
         let mut fields = headers.into_owned();
@@ -313,11 +301,11 @@ fn head(exchange: &Exchange<'_, '_>, route: &Route, sending: &Sending<'_>, shape
             // A file may come to be there. No lifetime for browsers replaces this.
             fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         }
-        route.secure(&mut fields, exchange.scheme);
+        chosen.route.secure(&mut fields, asked.scheme);
         match purpose {
             // Browsers keep it for no longer than it is there.
-            Purpose::ByHand => route.edit_response(&mut fields),
-            Purpose::Itself | Purpose::Instead => route.present(&mut fields, status, 0),
+            Purpose::ByHand => chosen.route.edit_response(&mut fields),
+            Purpose::Itself | Purpose::Instead => chosen.route.present(&mut fields, status, 0),
         }
         fields
     };
@@ -325,7 +313,7 @@ fn head(exchange: &Exchange<'_, '_>, route: &Route, sending: &Sending<'_>, shape
     match (status, part) {
         (StatusCode::OK, _) => {
             // Requests by both schemes may share a file; the head of `https` may have a field more.
-            let by = route.print_id | if exchange.scheme == "https" { 1 << 63 } else { 0 };
+            let by = chosen.route.print_id | if asked.scheme == "https" { 1 << 63 } else { 0 };
             let by = by | if purpose == Purpose::Instead { 1 << 62 } else { 0 };
             if let Some(kept) = sending.printed
                 && let Some(printed) = &*kept.load()

@@ -11,7 +11,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_clock as clock;
 use weir_front::listen::Peer;
-use weir_front::{ContentError, Done, Refused};
+use weir_front::{Client, ContentError, Done, Refused};
 use weir_observe::{Completion, Description, Facts, Outcome};
 use weir_policy::purge::is_purge;
 use weir_policy::value::Style;
@@ -20,7 +20,7 @@ use weir_wire::{Host, Refusal};
 
 use crate::cache_status::CacheStatus;
 use crate::core::Core;
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Exchange, Note, Told};
 use crate::late::{Late, is_of_route};
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::response::{self, Response};
@@ -94,8 +94,8 @@ impl Reply {
 pub(crate) enum Routed<'r> {
     /// Weir answers it itself.
     Local(Box<Reply>),
-    /// To a route with an upstream.
-    To(&'r Arc<Route>),
+    /// To a route of a site with an upstream, or with files.
+    To(&'r Arc<Site>, &'r Arc<Route>),
     /// It asks for a purge; the route is that of its URL.
     Purge(Option<&'r Arc<Route>>),
 }
@@ -114,28 +114,29 @@ pub(crate) struct Placed<'r> {
 }
 
 /// Finds the route of a request, or the answer that needs none, and notes both.
-pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
-    let (request, plan) = (exchange.request, &exchange.running.plan);
+pub(crate) fn route<'r>(note: &mut Note<'r>, client: &mut dyn Client) -> Routed<'r> {
+    let (asked, told) = (&note.asked, &mut note.told);
+    let (request, plan) = (asked.request, &asked.running.plan);
     let Placed { site, route, mut to } =
-        placed(&exchange.core.shared, plan, &request.host, &exchange.view(), &*exchange.note);
+        placed(&asked.core.shared, plan, &request.host, &asked.view(), asked);
     if let Some(site) = site {
         if !to.is_local()
             && let Some(unfit) = secured::unfit(&request.peer, site, request.host.name())
         {
             to = local(Reply::error(unfit.status, unfit.word, unfit.text));
         }
-        exchange.site = Some(site);
-        exchange.facts.site = site.id;
-        exchange.note_for(site.id);
-        exchange.client.count_for(site.id);
+        told.site = Some(site);
+        told.facts.site = site.id;
+        told.note_for(asked, site.id);
+        client.count_for(site.id);
     }
     let access = route.and_then(|route| route.access.as_ref()).filter(|_| !matches!(to, Routed::Purge(_)));
-    if access.is_some_and(|access| !access.admits(exchange.client())) {
+    if access.is_some_and(|access| !access.admits(asked.client())) {
         let mut reply = Reply::error(StatusCode::FORBIDDEN, "denied", "this client may not ask for this");
         reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         to = local(reply);
     }
-    exchange.route = route;
+    told.route = route;
     to
 }
 
@@ -194,7 +195,7 @@ pub(crate) fn placed<'r>(
     let known = || OfRequest { view: *view, site: &site.name, route: route.words(), beside };
     let to = match route.answer(known) {
         Some(answered) => Routed::Local(Box::new(of_route(answered))),
-        None => Routed::To(route),
+        None => Routed::To(site, route),
     };
     Placed { site: Some(site), route: Some(route), to }
 }
@@ -271,23 +272,23 @@ fn health(shared: &Shared) -> Reply {
 }
 
 /// Turns a reply into the response of an exchange.
-pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Response {
+pub(crate) fn answer(asked: &Asked<'_>, told: &mut Told<'_>, mut reply: Reply) -> Response {
     let is_error = reply.status.is_client_error() || reply.status.is_server_error();
-    let route = exchange.route.as_ref().filter(|_| is_error && reply.outcome != Outcome::Local);
+    let route = told.route.filter(|_| is_error && reply.outcome != Outcome::Local);
     if let Some(page) = route.and_then(|route| route.error_page(reply.status)) {
         reply.headers.insert(CONTENT_TYPE, page.content_type.clone());
         reply.body = page.body.clone();
     }
-    if let Some(route) = exchange.route.filter(|_| is_of_route(reply.word)) {
+    if let Some(route) = told.route.filter(|_| is_of_route(reply.word)) {
         route.edit_response(&mut reply.headers);
     }
-    let site = exchange.site.filter(|_| exchange.scheme == "https");
+    let site = told.site.filter(|_| asked.scheme == "https");
     if let Some(hsts) = site.and_then(|site| site.hsts.as_ref()) {
         reply.headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
     }
-    exchange.facts.outcome = reply.outcome;
-    exchange.facts.detail = reply.word;
-    reply.into_response(&exchange.request.method, &exchange.core.shared.own.id)
+    told.facts.outcome = reply.outcome;
+    told.facts.detail = reply.word;
+    reply.into_response(&asked.request.method, &asked.core.shared.own.id)
 }
 
 /// Refuses a malformed request; the connection is closed.
@@ -362,72 +363,77 @@ pub(crate) fn bad_body(exchange: &mut Exchange<'_, '_>, error: &ContentError) ->
         ContentError::Malformed(refusal) => refused(refusal),
         ContentError::Gone => return exchange.left(),
     };
-    Response { must_close: true, ..answer(exchange, reply) }
+    Response { must_close: true, ..answer(exchange.asked, exchange.told, reply) }
 }
 
 /// A rule of `rewrite` fits the path, which has a dot segment, or would have one.
-pub(crate) fn dot_segment(exchange: &mut Exchange<'_, '_>) -> Response {
+pub(crate) fn dot_segment(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
     let text = "a path that is rewritten has no dot segments";
     let reply = Reply::error(StatusCode::BAD_REQUEST, "dot-segment", text);
-    answer(exchange, reply)
+    answer(asked, told, reply)
 }
 
 /// RFC 9111 §5.2.1.7: the client accepts only a stored response.
-pub(crate) fn only_if_cached(exchange: &mut Exchange<'_, '_>) -> Response {
+pub(crate) fn only_if_cached(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
     let reply = Reply::error(StatusCode::GATEWAY_TIMEOUT, "only-if-cached", "nothing usable is held");
-    answer(exchange, reply.outcome(Outcome::Miss))
+    answer(asked, told, reply.outcome(Outcome::Miss))
 }
 
 /// RFC 9110 §13.1.1.
-pub(crate) fn precondition_failed(exchange: &mut Exchange<'_, '_>, cache_status: CacheStatus) -> Response {
-    cache_status.note(&mut exchange.facts);
+pub(crate) fn precondition_failed(
+    asked: &Asked<'_>,
+    told: &mut Told<'_>,
+    cache_status: CacheStatus,
+) -> Response {
+    cache_status.note(&mut told.facts);
     let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
-    reply.into_response(&exchange.request.method, &exchange.core.shared.own.id)
+    reply.into_response(&asked.request.method, &asked.core.shared.own.id)
 }
 
 /// RFC 9110 §15.5.17.
 pub(crate) fn unsatisfiable(
-    exchange: &mut Exchange<'_, '_>,
+    asked: &Asked<'_>,
+    told: &mut Told<'_>,
     range: &ContentRange,
     cache_status: CacheStatus,
 ) -> Response {
-    cache_status.note(&mut exchange.facts);
+    cache_status.note(&mut told.facts);
     let text = "the range lies outside of the body";
     let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
     reply.headers.insert(CONTENT_RANGE, range.value());
-    reply.into_response(&exchange.request.method, &exchange.core.shared.own.id)
+    reply.into_response(&asked.request.method, &asked.core.shared.own.id)
 }
 
 /// The origin gave no response, or a broken one, and nothing has been sent yet.
-pub(crate) fn origin_failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure) -> Response {
+pub(crate) fn origin_failed(asked: &Asked<'_>, told: &mut Told<'_>, failure: &OriginFailure) -> Response {
     if failure.origin.is_some() {
-        exchange.origin.clone_from(&failure.origin);
+        told.origin.clone_from(&failure.origin);
     }
-    let outcome = exchange.facts.outcome;
+    let outcome = told.facts.outcome;
     let outcome = if outcome == Outcome::Refused { Outcome::Miss } else { outcome };
     let mut reply =
         Reply::error(failure.status, failure.word, failure.text).proxy_status(failure.proxy_status);
     if let Some(after) = failure.retry_after {
         reply = reply.retry_after(after.as_secs().max(1));
     }
-    answer(exchange, reply.outcome(outcome))
+    answer(asked, told, reply.outcome(outcome))
 }
 
 /// The route names an upstream that does not exist. The check of the configuration should not allow this.
-pub(crate) fn no_upstream(exchange: &mut Exchange<'_, '_>) -> Response {
+pub(crate) fn no_upstream(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, "no-upstream", "this route has no upstream");
-    answer(exchange, reply.proxy_status("destination_not_found").outcome(Outcome::Local))
+    answer(asked, told, reply.proxy_status("destination_not_found").outcome(Outcome::Local))
 }
 
 /// The client that a trusted proxy names already has as many requests under way as it may (RFC 6585 §4).
-pub(crate) fn too_many(exchange: &mut Exchange<'_, '_>) -> Response {
+pub(crate) fn too_many(asked: &Asked<'_>, told: &mut Told<'_>) -> Response {
     let text = "too many requests of this client are under way";
     let reply = Reply::error(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", text);
-    answer(exchange, reply.retry_after(1).outcome(Outcome::Local))
+    answer(asked, told, reply.retry_after(1).outcome(Outcome::Local))
 }
 
 /// Weir itself failed.
-pub(crate) fn internal(exchange: &mut Exchange<'_, '_>, word: &'static str) -> Response {
+pub(crate) fn internal(asked: &Asked<'_>, told: &mut Told<'_>, word: &'static str) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, word, "the proxy could not finish this request");
-    answer(exchange, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss))
+    answer(asked, told, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss))
 }

@@ -9,12 +9,12 @@ use weir_store::Generation;
 
 use crate::chunks::chunk_bytes;
 use crate::decide;
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Exchange};
+use crate::job::Job;
 use crate::outgoing;
-use crate::plan::Route;
 use weir_fill::cold::ASK_BYTES_MAX;
 use weir_fill::gap::task::GapRequest;
-pub(crate) use weir_fill::reader::refill::Refill;
+use weir_fill::reader::refill::Refill;
 use weir_fill::refetch::{FetchBy, strong};
 use weir_front::message;
 
@@ -52,15 +52,14 @@ impl Confirmed {
 /// As [`confirm_missing`].
 pub(crate) async fn confirm(
     exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+    job: &mut Job,
     generation: &Arc<Generation>,
 ) -> Confirmed {
-    let Some(missing) = missing(exchange, ask, generation) else { return Confirmed::Held };
-    if ask.directives.only_if_cached() {
+    let Some(missing) = missing(exchange.asked, &job.ask, generation) else { return Confirmed::Held };
+    if job.ask.directives.only_if_cached() {
         return Confirmed::Refused;
     }
-    confirm_missing(exchange, route, generation, missing).await
+    confirm_missing(exchange, job, generation, missing).await
 }
 
 /// Confirms, before the head goes out, that the `missing` bytes can be had: asks the origin for the first of
@@ -70,11 +69,11 @@ pub(crate) async fn confirm(
 /// Safe: a transfer continues while it is worth it.
 pub(crate) async fn confirm_missing(
     exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
+    job: &mut Job,
     generation: &Arc<Generation>,
     missing: Interval,
 ) -> Confirmed {
-    let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
+    let Some(mut refill) = refill(exchange, generation) else { return Confirmed::Gone };
     if refill.is_spent() {
         return Confirmed::Gone;
     }
@@ -86,7 +85,7 @@ pub(crate) async fn confirm_missing(
     match confirmed {
         Ok(()) if generation.is_whole() => Confirmed::Held,
         Ok(()) => {
-            exchange.refill = Some(refill);
+            job.refill = Some(refill);
             Confirmed::Coming
         }
         Err(end) => {
@@ -97,27 +96,24 @@ pub(crate) async fn confirm_missing(
 }
 
 /// The range from the first missing byte that the request wants to the end of what it wants.
-pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
-    decide::missing(&exchange.view(), ask, generation)
+pub(crate) fn missing(asked: &Asked<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
+    decide::missing(&asked.view(), ask, generation)
 }
 
 /// Brings the bytes that a generation lacks, or that turn out to be missing, where it is not whole in memory.
-pub(crate) fn refill(
-    exchange: &Exchange<'_, '_>,
-    route: &Arc<Route>,
-    generation: &Generation,
-) -> Option<Box<Refill>> {
+pub(crate) fn refill(exchange: &Exchange<'_, '_>, generation: &Generation) -> Option<Box<Refill>> {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
     strong(&generation.head().stored.headers).filter(|_| !generation.is_unvalidated_part())?;
     generation.length()?;
-    let refetch = outgoing::refetch(exchange, route)?;
+    let refetch = outgoing::refetch(asked, chosen, exchange.told)?;
     let request = GapRequest {
-        resources: exchange.core.resources.clone(),
+        resources: asked.core.resources.clone(),
         refetch: refetch.anonymous(),
-        settings: route.clone(),
+        settings: chosen.route.clone(),
         by: FetchBy::Range,
     };
     // A client that wants the whole reads on. One that asks for the rest, as players do, often leaves soon.
-    let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
-    let chunk_bytes = chunk_bytes(&exchange.request.headers, route, Some(generation));
+    let ask_bytes_max = if asked.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
+    let chunk_bytes = chunk_bytes(&asked.request.headers, chosen.route, Some(generation));
     Some(Box::new(Refill::new(request, refetch, ask_bytes_max, chunk_bytes)))
 }

@@ -25,11 +25,11 @@ use weir_upstream::{
 use weir_wire::Target;
 
 use crate::cache_status::CacheStatus;
-use crate::decide::{Consulted, consulted};
+use crate::consult;
+use crate::decide::Consulted;
 use crate::deliver::source::{Lasts, Passed, Source};
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Chosen, Exchange};
 use crate::late::Late;
-use crate::plan::Route;
 use crate::response::{self, Response};
 use crate::upload::Upload;
 use weir_fill::judge::strip_of_part;
@@ -49,7 +49,7 @@ use crate::{affinity, limit, local, login, lookup, outgoing, present};
 const STREAM_RETRY: Duration = Duration::from_secs(5);
 
 /// How the wait for the response ended.
-enum Asked {
+enum Heard {
     Answered(Box<OriginResponse>, Upload),
     Failed(OriginError),
     Body(ContentError),
@@ -57,12 +57,8 @@ enum Asked {
 }
 
 /// Passes a request.
-pub(crate) async fn pass(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    cache_status: CacheStatus,
-) -> Response {
-    match Box::pin(try_pass(exchange, route, cache_status)).await {
+pub(crate) async fn pass(exchange: &mut Exchange<'_, '_>, cache_status: CacheStatus) -> Response {
+    match Box::pin(try_pass(exchange, cache_status)).await {
         Ok(response) => response,
         Err(failure) => failed(exchange, &failure, cache_status),
     }
@@ -74,8 +70,8 @@ pub(crate) fn failed(
     failure: &OriginFailure,
     cache_status: CacheStatus,
 ) -> Response {
-    cache_status.note(&mut exchange.facts);
-    local::origin_failed(exchange, failure)
+    cache_status.note(&mut exchange.told.facts);
+    local::origin_failed(exchange.asked, exchange.told, failure)
 }
 
 /// Passes a request. Where the origin gives no response, no final one has been sent.
@@ -84,105 +80,107 @@ pub(crate) fn failed(
 /// Why there is none.
 pub(crate) async fn try_pass(
     exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
     cache_status: CacheStatus,
 ) -> Result<Response, Box<OriginFailure>> {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
     if exchange.count().is_err() {
-        return Ok(local::too_many(exchange));
+        return Ok(local::too_many(asked, exchange.told));
     }
-    match exchange.warming.map(|warming| warming.aim) {
-        Some(Aim::Store) => return Ok(give_way::not_stored(exchange, cache_status)),
-        Some(Aim::Read) if !give_way::may_ask(exchange, route) => return Ok(give_way::gave_way(exchange)),
+    match asked.warming.map(|warming| warming.aim) {
+        Some(Aim::Store) => return Ok(give_way::not_stored(exchange.told, cache_status)),
+        Some(Aim::Read) if !give_way::may_ask(asked, chosen) => return Ok(give_way::gave_way(exchange.told)),
         _ => {}
     }
-    let Some(upstream) = exchange.running.upstream(route).cloned() else {
-        return Ok(local::no_upstream(exchange));
+    let Some(upstream) = asked.running.upstream(chosen.route).cloned() else {
+        return Ok(local::no_upstream(asked, exchange.told));
     };
-    exchange.core.observer.counters().origin_asked();
-    exchange.step(|| Step::Passed(cache_status.detail()));
-    exchange.asked = Some(exchange.core.shared.store.ledger().current());
-    Ok(match ask(exchange, route, &upstream).await {
-        Asked::Answered(mut response, upload) => {
-            exchange.core.shared.inflight.upstreams.answered(upstream.name());
-            invalidate(exchange, route, &response);
+    asked.core.observer.counters().origin_asked();
+    exchange.told.step(|| Step::Passed(cache_status.detail()));
+    exchange.told.passed = Some(asked.core.shared.store.ledger().current());
+    Ok(match ask(exchange, &upstream).await {
+        Heard::Answered(mut response, upload) => {
+            asked.core.shared.inflight.upstreams.answered(upstream.name());
+            invalidate(asked, chosen, &response);
             match response.upgraded.take() {
-                Some(tunnel) => switched(exchange, route, &response, tunnel, cache_status),
-                None => relay(exchange, route, response, upload, cache_status),
+                Some(tunnel) => switched(exchange, &response, tunnel, cache_status),
+                None => relay(exchange, response, upload, cache_status),
             }
         }
-        Asked::Failed(error) => return Err(Box::new(OriginFailure::of(&error))),
-        Asked::Body(error) => {
-            cache_status.note(&mut exchange.facts);
+        Heard::Failed(error) => return Err(Box::new(OriginFailure::of(&error))),
+        Heard::Body(error) => {
+            cache_status.note(&mut exchange.told.facts);
             local::bad_body(exchange, &error)
         }
-        Asked::Gone => {
-            cache_status.note(&mut exchange.facts);
+        Heard::Gone => {
+            cache_status.note(&mut exchange.told.facts);
             exchange.left()
         }
     })
 }
 
 /// Sends the request, with its body as it arrives, and waits for the final head.
-async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
-    let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.shared.hold).await {
+async fn ask(exchange: &mut Exchange<'_, '_>, upstream: &Arc<Upstream>) -> Heard {
+    let asked = exchange.asked;
+    let Held { mut upload, body, _place } = match hold(exchange, &asked.core.shared.hold).await {
         Ok(held) => held,
-        Err(ContentError::Gone) => return Asked::Gone,
-        Err(error) => return Asked::Body(error),
+        Err(ContentError::Gone) => return Heard::Gone,
+        Err(error) => return Heard::Body(error),
     };
-    let request = request(exchange, route, body);
-    exchange.sends(&request.headers);
-    let request = outgoing::noted(exchange, upstream, request);
+    let request = request(exchange, body);
+    exchange.told.sends(asked, &request.headers);
+    let request = outgoing::noted(asked, exchange.told, upstream, request);
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let interim = outgoing::interim_sender(exchange, interim);
-    let mut answer = std::pin::pin!(upstream.send_for(login::of_client(exchange), request, interim));
+    let interim = outgoing::interim_sender(asked, interim);
+    let mut answer = std::pin::pin!(upstream.send_for(login::of_client(asked), request, interim));
     loop {
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
                 if send_interim(exchange, &interim, Whose::Client).is_err() {
-                    return Asked::Gone;
+                    return Heard::Gone;
                 }
             }
             answer = &mut answer => {
                 // An interim and a final head may arrive in one piece: they are read in order.
                 while let Ok(interim) = interims.try_recv() {
                     if send_interim(exchange, &interim, Whose::Client).is_err() {
-                        return Asked::Gone;
+                        return Heard::Gone;
                     }
                 }
                 return match answer {
-                    Ok(response) => Asked::Answered(response, upload),
-                    Err(error) => Asked::Failed(error),
+                    Ok(response) => Heard::Answered(response, upload),
+                    Err(error) => Heard::Failed(error),
                 };
             }
             pumped = upload.pump_to(&mut *exchange.client) => match pumped {
                 Ok(()) => {}
-                Err(ContentError::Gone) => return Asked::Gone,
-                Err(error) => return Asked::Body(error),
+                Err(ContentError::Gone) => return Heard::Gone,
+                Err(error) => return Heard::Body(error),
             },
         }
     }
 }
 
-fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginRequest {
-    let target = match &exchange.request.target {
-        Target::Path(_) => exchange.target(route).into_owned(),
+fn request(exchange: &Exchange<'_, '_>, body: OutBody) -> OriginRequest {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
+    let target = match &asked.request.target {
+        Target::Path(_) => chosen.target(asked).into_owned(),
         Target::Asterisk => "*".to_owned(),
     };
     OriginRequest {
-        method: exchange.request.method.clone(),
+        method: asked.request.method.clone(),
         target: target.into(),
-        headers: Arc::new(outgoing::for_pass(exchange, route)),
+        headers: Arc::new(outgoing::for_pass(asked, chosen)),
         body,
-        retry: Retry::of(&exchange.request.method),
+        retry: Retry::of(&asked.request.method),
         prefer: None,
-        picking: outgoing::picking(exchange, route, Whose::Client),
-        session: affinity::session(exchange, route),
-        upgrade: exchange.request.upgrade.clone(),
-        tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
+        picking: outgoing::picking(asked, chosen, Whose::Client),
+        session: affinity::session(asked, chosen),
+        upgrade: asked.request.upgrade.clone(),
+        tally: Some(tally::of_site(&asked.core.observer, exchange.told.facts.site)),
         log: None,
-        witness: Some(exchange.witness().number()),
-        client: exchange.sharer(),
+        witness: Some(asked.witness().number()),
+        client: asked.sharer(),
         share: Share::Bounded,
         hurry: None,
     }
@@ -204,11 +202,10 @@ pub(crate) fn send_interim(
     let mut headers = interim.headers.clone();
     weir_policy::strip_hop_by_hop(&mut headers);
     headers.remove(CONTENT_LENGTH);
-    if let Some(route) = exchange.route {
-        route.strip_response(&mut headers);
-        if whose == Whose::Nobody {
-            route.rules.strip_cookies_of_one(&mut headers);
-        }
+    let route = exchange.chosen.route;
+    route.strip_response(&mut headers);
+    if whose == Whose::Nobody {
+        route.rules.strip_cookies_of_one(&mut headers);
     }
     exchange.client.interim(interim.status, &headers)
 }
@@ -216,87 +213,88 @@ pub(crate) fn send_interim(
 /// Passes a response on to its client as it arrives.
 pub(crate) fn relay(
     exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
     mut response: Box<OriginResponse>,
     upload: Upload,
     cache_status: CacheStatus,
 ) -> Response {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
     for _ in 0..response.times.retries {
-        exchange.core.observer.counters().retried();
+        asked.core.observer.counters().retried();
     }
-    exchange.origin = Some(response.origin.name_shared().clone());
-    exchange.picked = response.picked;
-    exchange.answered = Some(OriginAnswer::of(&response));
+    exchange.told.origin = Some(response.origin.name_shared().clone());
+    exchange.told.picked = response.picked;
+    exchange.told.answered = Some(OriginAnswer::of(&response));
     let length = match response.length {
         Length::Known(length) => Some(length),
         _ => None,
     };
-    let is_get = exchange.request.method == Method::GET;
-    if is_get && !is_placed(&exchange.request.headers, response.status, &response.headers, length) {
-        cache_status.note(&mut exchange.facts);
-        return local::origin_failed(exchange, &unplaced());
+    let is_get = asked.request.method == Method::GET;
+    if is_get && !is_placed(&asked.request.headers, response.status, &response.headers, length) {
+        cache_status.note(&mut exchange.told.facts);
+        return local::origin_failed(asked, exchange.told, &unplaced());
     }
     let is_events = is_event_stream(&response.headers);
     if is_events && let Err(bound) = response.body.outlast() {
-        cache_status.note(&mut exchange.facts);
+        cache_status.note(&mut exchange.told.facts);
         let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
-        return local::origin_failed(exchange, &OriginFailure::of(&busy));
+        return local::origin_failed(asked, exchange.told, &OriginFailure::of(&busy));
     }
-    let cookie = affinity::settle(exchange, route, &response);
+    let cookie = affinity::settle(exchange, &response);
     // What begins a session is stored for nobody, and neither is what may be of a login.
-    let is_of_login = login::is_of_login(exchange, route);
+    let is_of_login = login::is_of_login(asked, chosen);
     let is_of_one = cookie.is_some() || is_of_login;
-    let posted = if is_of_one { None } else { posted::begin(exchange, route, &response) };
+    let posted = if is_of_one { None } else { posted::begin(exchange, &response) };
     let cache_status = cache_status.answered(response.status);
     let cache_status = match posted.as_ref().map(Posted::lifetime) {
         Some((left_s, source)) => cache_status.stored(left_s, source),
         None => cache_status,
     };
-    cache_status.note(&mut exchange.facts);
+    cache_status.note(&mut exchange.told.facts);
     if !is_of_login {
-        learn(exchange, route, &response, &cache_status);
+        learn(exchange, &response, &cache_status);
     }
     let length = match response.length {
         Length::None => declared(&response.headers),
         length => length.bytes(),
     };
-    let mut made = relayed(exchange, route, response.status, response.headers, cache_status);
+    let mut made = relayed(asked, chosen, response.status, response.headers, cache_status);
     affinity::give(&mut made, cookie);
     let mut body = response.body;
     if is_events {
-        body.set_between_bytes(exchange.peer().limits.tunnel_idle_max);
+        body.set_between_bytes(asked.peer().limits.tunnel_idle_max);
     }
-    let pace = limit::pace(exchange, route, response.status, None);
+    let pace = limit::pace(asked, chosen, response.status, None);
     let source = || match posted {
         Some(posted) => posted.read(body),
         None => {
-            let counters = exchange.core.observer.counters_shared();
+            let counters = asked.core.observer.counters_shared();
             let lasts = if is_events && length.is_none() { Lasts::UntilItEnds } else { Lasts::ToItsEnd };
-            Source::Origin(Box::new(Passed { body, route: route.clone(), counters, lasts }))
+            Source::Origin(Box::new(Passed { body, route: chosen.route.clone(), counters, lasts }))
         }
     };
-    let relayed = response::with_source(made, &exchange.request.method, length, source);
+    let relayed = response::with_source(made, &asked.request.method, length, source);
     Response { upload: upload.boxed(), ..response::paced(relayed, pace) }
 }
 
 /// The response to a request for another protocol, which the origin has accepted (RFC 9110 §7.8).
 fn switched(
     exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
     response: &OriginResponse,
     tunnel: Tunnel,
     cache_status: CacheStatus,
 ) -> Response {
-    exchange.origin = Some(response.origin.name_shared().clone());
-    exchange.picked = response.picked;
-    exchange.answered = Some(OriginAnswer::of(response));
+    let chosen = exchange.chosen;
+    exchange.told.origin = Some(response.origin.name_shared().clone());
+    exchange.told.picked = response.picked;
+    exchange.told.answered = Some(OriginAnswer::of(response));
     let cache_status = cache_status.answered(response.status);
-    cache_status.note(&mut exchange.facts);
-    let mut fields = present::fields(response.headers.clone(), response.status, route, exchange.reader(0));
+    cache_status.note(&mut exchange.told.facts);
+    let reader = chosen.reader(exchange.asked, 0);
+    let mut fields = present::fields(response.headers.clone(), response.status, chosen.route, reader);
     fields.remove(UPGRADE);
     let mut made =
         response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::of_cache(cache_status, None));
-    let cookie = affinity::settle(exchange, route, response);
+    let cookie = affinity::settle(exchange, response);
     affinity::give(&mut made, cookie);
     let protocol = response.headers.get(UPGRADE).cloned();
     Response { switch: Some(Box::new(Switch { protocol, stream: Box::new(tunnel) })), ..made }
@@ -319,44 +317,41 @@ fn unplaced() -> OriginFailure {
 /// Applies what a passed response says about stored ones and about the key. A HEAD's response concerns the
 /// stored GET (RFC 9111 §4.3.5), unless the client bypasses the cache or is authenticated. A storable
 /// response shows that the key is worth another fill.
-fn learn(
-    exchange: &Exchange<'_, '_>,
-    route: &Arc<Route>,
-    response: &OriginResponse,
-    cache_status: &CacheStatus,
-) {
-    let (shared, now) = (&exchange.core.shared, clock::now());
-    if exchange.request.method == Method::HEAD {
-        let consulted = consulted(&exchange.view(), &route.rules, exchange.beside(route));
-        let is_for_all =
-            matches!(consulted, Consulted::LookUp(ask) if !ask.is_authenticated() && !ask.is_no_store());
-        let held = lookup::at_hand(exchange, route).generation.filter(|_| is_for_all);
+fn learn(exchange: &Exchange<'_, '_>, response: &OriginResponse, cache_status: &CacheStatus) {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
+    let (shared, now) = (&asked.core.shared, clock::now());
+    if asked.request.method == Method::HEAD {
+        let is_for_all = matches!(
+            consult::consulted(asked, chosen),
+            Consulted::LookUp(ask) if !ask.is_authenticated() && !ask.is_no_store()
+        );
+        let held = lookup::at_hand(asked, chosen).generation.filter(|_| is_for_all);
         let Some(held) = held else { return };
         let effect = {
-            let view = ResponseView::new(response.status, &response.headers, exchange.now, now);
-            head_effect(&held.head().stored, held.length(), &view, &route.rules)
+            let view = ResponseView::new(response.status, &response.headers, asked.now, now);
+            head_effect(&held.head().stored, held.length(), &view, &chosen.route.rules)
         };
         match effect {
             HeadEffect::None => {}
             HeadEffect::Freshen(fresh) => {
-                let asked = exchange.asked.unwrap_or_else(|| held.stamp());
-                shared.store.freshen(&held, *fresh, asked);
+                let passed = exchange.told.passed.unwrap_or_else(|| held.stamp());
+                shared.store.freshen(&held, *fresh, passed);
             }
             HeadEffect::Invalidate => shared.store.retire(&held),
         }
-    } else if exchange.request.method == Method::GET
+    } else if asked.request.method == Method::GET
         && (cache_status.is_of_memory()
             || cache_status.is_of_signature()
             || response.status == StatusCode::PARTIAL_CONTENT)
     {
         let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
-        let view = ResponseView { body_end, ..ResponseView::new(status, &headers, exchange.now, now) };
-        let judged = storable(&exchange.view(), &view, &route.rules);
-        let digest = lookup::key(exchange, route).digest;
+        let view = ResponseView { body_end, ..ResponseView::new(status, &headers, asked.now, now) };
+        let judged = storable(&asked.view(), &view, &chosen.route.rules);
+        let digest = lookup::key(asked, chosen).digest;
         if judged.is_ok() && (cache_status.is_of_memory() || cache_status.is_of_signature()) {
             shared.inflight.recent.accept(digest, now.mono);
-            if has_unkeyed(&exchange.request.headers, &route.rules.key) {
+            if has_unkeyed(&asked.request.headers, &chosen.route.rules.key) {
                 shared.inflight.recent.accept(digest_of_visitors(digest), now.mono);
             }
         }
@@ -367,7 +362,7 @@ fn learn(
         {
             shared.inflight.recent.decline_on(digest, now.mono, *reason);
         }
-        let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
+        let is_authenticated = asked.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
             && strong(&headers).is_some()
             && response.status == StatusCode::PARTIAL_CONTENT
@@ -390,19 +385,19 @@ fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
 
 /// The head of a response that is not stored.
 pub(crate) fn relayed(
-    exchange: &Exchange<'_, '_>,
-    route: &Route,
+    asked: &Asked<'_>,
+    chosen: &Chosen<'_>,
     status: StatusCode,
     headers: HeaderMap,
     cache_status: CacheStatus,
 ) -> Response {
     let age = headers.get(AGE).cloned();
     let age_s = if age.is_some() { u64::from(weir_policy::age_s(&headers)) } else { 0 };
-    let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
+    let mut fields = present::fields(headers, status, chosen.route, chosen.reader(asked, age_s));
     if let Some(age) = age {
         fields.insert(AGE, age);
     }
-    response::made(status, fields, Late::of_cache(cache_status, lookup::shown_key(exchange, route)))
+    response::made(status, fields, Late::of_cache(cache_status, lookup::shown_key(asked, chosen)))
 }
 
 /// The declared length of the body that a response to HEAD, or a 304, does not have. Where the origin

@@ -9,7 +9,7 @@ use weir_policy::{RevalidateReason, Revalidation};
 use weir_store::Generation;
 
 use crate::cache_status::CacheStatus;
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Exchange};
 use crate::fetch;
 use crate::job::Job;
 use crate::lookup;
@@ -20,54 +20,56 @@ use weir_fill::task::{self, Sharing};
 
 /// Asks before a response goes out.
 pub(crate) async fn now(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     generation: Arc<Generation>,
     revalidation: Revalidation,
 ) -> Response {
     job.cache_status = CacheStatus::revalidate(revalidation.why);
     if revalidation.why == RevalidateReason::Refresh {
-        return fetch::fetch(job).await;
+        return fetch::fetch(exchange, job).await;
     }
     job.validating = Some(generation);
-    if job.warming.is_none()
-        && let Some(instead) = fetch::stale::instead_of_asking(job)
+    if exchange.asked.warming.is_none()
+        && let Some(instead) = fetch::stale::instead_of_asking(exchange.asked, exchange.chosen, job)
     {
-        job.step(|| Step::Refreshing);
-        in_background(job);
-        return fetch::stale::stale_out(job, instead);
+        exchange.told.step(|| Step::Refreshing);
+        in_background(exchange, job);
+        return fetch::stale::stale_out(exchange, job, instead);
     }
-    fetch::fetch(job).await
+    fetch::fetch(exchange, job).await
 }
 
 /// Asks in the background about the generation that the job may validate; the next request uses the result.
 /// An upstream that gave no answer a moment ago is asked once in each backoff
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
-pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
+pub(crate) fn in_background(exchange: &Exchange<'_, '_>, job: &Job) {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
     let Some(generation) = &job.validating else { return };
-    let (core, ledger, now) = (job.core, job.core.shared.store.ledger(), job.now.mono);
-    let headers: &HeaderMap = &job.request.headers;
+    let (core, ledger, now) = (asked.core, asked.core.shared.store.ledger(), asked.now.mono);
+    let headers: &HeaderMap = &asked.request.headers;
     let wanted = Wanted { key: generation.key(), interval: Wanted::WHOLE, headers };
-    let Plan::Lead(lead) = core.shared.inflight.plan(job.asker(), ledger, wanted, now) else { return };
-    let found = lookup::at_hand(job, job.route).generation;
-    if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
+    let Plan::Lead(lead) = core.shared.inflight.plan(asked.asker(), ledger, wanted, now) else { return };
+    let found = lookup::at_hand(asked, chosen).generation;
+    if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(asked, &found)) {
         return;
     }
-    let Some(refetch) = outgoing::refetch(job, job.route) else { return };
-    let Some(place) = outgoing::fill_permit(job, &refetch) else { return };
+    let Some(refetch) = outgoing::refetch(asked, chosen, exchange.told) else { return };
+    let Some(place) = outgoing::fill_permit(asked, &refetch) else { return };
     if !core.shared.inflight.upstreams.may_try(refetch.upstream.name(), now) {
         return;
     }
-    let mut fill_request = outgoing::fill_request(job, job.route, Sharing::Shared, (refetch, place));
+    let mut fill_request = outgoing::fill_request(asked, chosen, Sharing::Shared, (refetch, place));
     fill_request.validating = Some(generation.clone());
     if generation.is_part() {
         // If the origin has a new version, the wanted part of it is enough.
-        fill_request.cold = fetch::cold(job, generation.key());
+        fill_request.cold = fetch::cold(asked, chosen, job, generation.key());
     }
     if let Some(guard) = lead.begin() {
         task::start_in_background(fill_request, guard);
     }
 }
 
-fn is_fresh(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
-    weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
+fn is_fresh(asked: &Asked<'_>, generation: &Generation) -> bool {
+    weir_policy::freshness(&generation.head().stored, asked.now).is_fresh()
 }

@@ -9,13 +9,14 @@ use crate::exchange::Note;
 /// Of a request whose head was read.
 #[cold]
 pub(crate) fn of(note: &Note<'_>) -> Seen {
-    let (host, target) = (note.request.host.as_str(), note.path_and_query());
-    let mut url = Vec::with_capacity(note.scheme.len() + 3 + host.len() + target.len());
-    for part in [note.scheme, "://", host, target] {
+    let asked = &note.asked;
+    let (host, target) = (asked.request.host.as_str(), asked.path_and_query());
+    let mut url = Vec::with_capacity(asked.scheme.len() + 3 + host.len() + target.len());
+    for part in [asked.scheme, "://", host, target] {
         url.extend_from_slice(part.as_bytes());
     }
-    let client = note.client().unwrap_or(note.request.peer.peer).sharer();
-    Seen { url: Some(text(&url)), client, origin: note.origin.clone() }
+    let client = asked.client_or_peer().sharer();
+    Seen { url: Some(text(&url)), client, origin: note.told.origin.clone() }
 }
 
 /// Of a request that was refused before its head was read.

@@ -12,7 +12,7 @@ use weir_store::{Generation, Head as HeldHead, Printed, Way};
 
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::source::{Source, Whole};
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Exchange};
 use crate::job::Job;
 use crate::late::Late;
 use crate::limit;
@@ -46,24 +46,31 @@ pub(crate) enum From {
 }
 
 /// Serves a stored generation. `reusable` proves that the policy allows it.
-pub(crate) fn held(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
-    generation_to(job, generation, reusable.freshness(), From::Held)
+pub(crate) fn held(
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
+    generation: Arc<Generation>,
+    reusable: Reusable,
+) -> Response {
+    generation_to(exchange, job, generation, reusable.freshness(), From::Held)
 }
 
 /// Serves a generation that this request reads from its fill. The reader guard proves that it may.
 pub(crate) fn filled(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     generation: Arc<Generation>,
     (guard, refetch): (ReaderGuard, Arc<Refetch>),
 ) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(job, generation, freshness, From::Fill(guard, refetch))
+    generation_to(exchange, job, generation, freshness, From::Fill(guard, refetch))
 }
 
 /// Serves a generation of which a part has just come or is arriving. The reader guard of the fill that began
 /// it proves that this request may have it.
 pub(crate) fn in_part(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     generation: Arc<Generation>,
     guard: ReaderGuard,
 ) -> Response {
@@ -71,65 +78,69 @@ pub(crate) fn in_part(
     // Readers of a part continue without its fill.
     drop(guard);
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(job, generation, freshness, From::Held)
+    generation_to(exchange, job, generation, freshness, From::Held)
 }
 
 /// Answers a HEAD by the head of a generation whose fill is running. The reader guard of the fill proves that
 /// this request may have it.
 pub(crate) fn head_alone(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     generation: Arc<Generation>,
     guard: &ReaderGuard,
 ) -> Response {
     job.had_age = guard.fill().had_age();
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(job, generation, freshness, From::Held)
+    generation_to(exchange, job, generation, freshness, From::Held)
 }
 
 /// Serves a generation that the origin has just confirmed for this request. The reader guard of that fill
 /// proves it.
 pub(crate) fn confirmed(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     generation: Arc<Generation>,
     _guard: &ReaderGuard,
 ) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     job.cache_status = job.cache_status.unchanged(freshness.left_s());
-    generation_to(job, generation, freshness, From::Held)
+    generation_to(exchange, job, generation, freshness, From::Held)
 }
 
 fn generation_to(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     generation: Arc<Generation>,
     freshness: Freshness,
     from: From,
 ) -> Response {
+    let (asked, chosen) = (exchange.asked, exchange.chosen);
     let cache_status = job.cache_status;
-    cache_status.note(&mut job.facts);
-    job.answered_from(&generation);
+    cache_status.note(&mut exchange.told.facts);
+    exchange.told.answered_from(&generation);
     let head = generation.head();
     let has_age = job.cache_status.is_from_store()
         || job.had_age
         || matches!(&from, From::Fill(guard, _) if guard.fill().had_age());
     let age_s = has_age.then(|| freshness.age_s());
-    let answer = answer(&job.view(), &job.ask, &head.stored, generation.length());
+    let answer = answer(&asked.view(), &job.ask, &head.stored, generation.length());
     let (status, interval, part) = match answer {
         Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
         Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range))),
         Answer::Parts(parts) => {
-            let reader = job.reader(age_s.unwrap_or(0));
-            let mut fields = present::stored(&head.stored.headers, head.stored.status, job.route, reader);
+            let reader = chosen.reader(asked, age_s.unwrap_or(0));
+            let mut fields = present::stored(&head.stored.headers, head.stored.status, chosen.route, reader);
             let form = Form::new(parts, fields.remove(CONTENT_TYPE));
             (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {
             drop(head);
-            return local::precondition_failed(job.exchange, job.cache_status);
+            return local::precondition_failed(asked, exchange.told, job.cache_status);
         }
         Answer::Unsatisfiable(range) => {
             drop(head);
-            return local::unsatisfiable(job.exchange, &range, job.cache_status);
+            return local::unsatisfiable(asked, exchange.told, &range, job.cache_status);
         }
     };
     let length = match &part {
@@ -138,47 +149,48 @@ fn generation_to(
         _ => Some(interval.length()),
     };
     let own_fields = job.own_fields.take();
-    let reader = job.reader(age_s.unwrap_or(0));
+    let reader = chosen.reader(asked, age_s.unwrap_or(0));
     let head = match status {
         _ if own_fields.is_some() && status == head.stored.status => {
-            own(reader, job.route, status, own_fields.map(|fields| *fields))
+            own(reader, chosen.route, status, own_fields.map(|fields| *fields))
         }
-        StatusCode::NOT_MODIFIED => not_modified(reader, job.route, &head),
-        StatusCode::PARTIAL_CONTENT => partial(reader, job.route, &head, part.as_ref()),
-        _ => whole(reader, job.route, &head),
+        StatusCode::NOT_MODIFIED => not_modified(reader, chosen.route, &head),
+        StatusCode::PARTIAL_CONTENT => partial(reader, chosen.route, &head, part.as_ref()),
+        _ => whole(reader, chosen.route, &head),
     };
-    let late = Late::of_cache(job.cache_status, lookup::shown_key(job.exchange, job.route)).aged(age_s);
-    let pace = limit::pace(job.exchange, job.route, status, Some(&generation));
-    let method = &job.request.method;
-    let source = || parted(source(job.exchange, job.route, generation, interval, from), part);
+    let late = Late::of_cache(job.cache_status, lookup::shown_key(asked, chosen)).aged(age_s);
+    let pace = limit::pace(asked, chosen, status, Some(&generation));
+    let method = &asked.request.method;
+    let source = || parted(source(exchange, job, generation, interval, from), part);
     response::paced(response::with_source(response::bare(head, late), method, length, source), pace)
 }
 
 /// The source of the bytes.
 fn source(
     exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
+    job: &mut Job,
     generation: Arc<Generation>,
     interval: Interval,
     from: From,
 ) -> Source {
-    let refill = exchange.refill.take();
+    let asked = exchange.asked;
+    let refill = job.refill.take();
     match from {
         From::Held if generation.is_whole_in_memory() => {
-            exchange.core.shared.store.note_sent(&generation, interval.length(), || way(exchange));
+            asked.core.shared.store.note_sent(&generation, interval.length(), || way(asked));
             let refill = match is_read_slowly(&generation, interval) {
-                true => refill.or_else(|| parts::refill(exchange, route, &generation)),
+                true => refill.or_else(|| parts::refill(exchange, &generation)),
                 false => None,
             };
             Source::Whole(Whole::new(generation, interval, refill))
         }
         From::Held => {
-            let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
+            let refill = refill.or_else(|| parts::refill(exchange, &generation));
             Source::Held(Box::new(reader::Reader::new(generation, interval, refill)))
         }
         From::Fill(guard, refetch) => {
-            let store = exchange.core.shared.store.clone();
-            let refill = parts::refill(exchange, route, &generation);
+            let store = asked.core.shared.store.clone();
+            let refill = parts::refill(exchange, &generation);
             let filled = Filled::new(guard, generation, refetch, store);
             Source::Held(Box::new(reader::Reader::filling(filled, interval, refill)))
         }
@@ -186,8 +198,8 @@ fn source(
 }
 
 /// How the kernel gets the bytes of a response.
-fn way(exchange: &Exchange<'_, '_>) -> Way {
-    let is_plain = exchange.peer().secured.is_none() && exchange.request.protocol.starts_with("HTTP/1");
+fn way(asked: &Asked<'_>) -> Way {
+    let is_plain = asked.peer().secured.is_none() && asked.request.protocol.starts_with("HTTP/1");
     if is_plain { Way::Plain } else { Way::Other }
 }
 

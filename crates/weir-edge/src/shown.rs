@@ -28,7 +28,7 @@ const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control
 pub(crate) fn fields(note: &Note<'_>) -> Vec<(HeaderName, Vec<u8>)> {
     let no_store = |name| (name, b"no-store".to_vec());
     let mut fields = vec![(OUTCOME, outcome(note)), no_store(CACHE_CONTROL), no_store(CDN_CACHE_CONTROL)];
-    let Some(notes) = &note.notes else { return fields };
+    let Some(notes) = &note.told.notes else { return fields };
     if let Some(key) = note.key_text().filter(|_| notes.is_keyed) {
         fields.push((KEY, strings(key.lines().map(str::as_bytes), KEY_BYTES_MAX)));
     }
@@ -58,7 +58,8 @@ pub(crate) fn fields(note: &Note<'_>) -> Vec<(HeaderName, Vec<u8>)> {
 
 /// The outcome and its reason, the site, the route and the origin.
 fn outcome(note: &Note<'_>) -> Vec<u8> {
-    let facts = &note.facts;
+    let told = &note.told;
+    let facts = &told.facts;
     let mut out = facts.outcome.word().as_bytes().to_vec();
     let reason = facts.reason();
     if !reason.is_empty() {
@@ -69,9 +70,9 @@ fn outcome(note: &Note<'_>) -> Vec<u8> {
         parameter("stored-by", source.as_bytes(), &mut out);
     }
     let names = [
-        ("site", note.site.map(|site| &site.name)),
-        ("route", note.route.map(|route| &route.name)),
-        ("origin", note.origin.as_ref()),
+        ("site", told.site.map(|site| &site.name)),
+        ("route", told.route.map(|route| &route.name)),
+        ("origin", told.origin.as_ref()),
     ];
     for (name, value) in names {
         if let Some(value) = value {

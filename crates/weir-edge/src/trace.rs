@@ -13,7 +13,7 @@ use weir_store::Generation;
 
 use crate::debug::Shown;
 use crate::decide::Decision;
-use crate::exchange::Note;
+use crate::exchange::{Asked, Note, Told};
 use crate::lookup::{self, Held};
 use crate::notes::{extent, place};
 use crate::response::Response;
@@ -23,7 +23,7 @@ use crate::transform::request::lost;
 /// The most bytes of names of fields that a trace has, in bytes.
 const LOST_BYTES_MAX: usize = 1024;
 
-impl Note<'_> {
+impl Told<'_> {
     /// Notes a step, where that is wanted.
     #[inline]
     pub(crate) fn step(&mut self, step: impl FnOnce() -> Step) {
@@ -34,28 +34,27 @@ impl Note<'_> {
 
     /// Notes nothing more where nobody may see what is decided about requests of this site.
     #[inline]
-    pub(crate) fn note_for(&mut self, site: SiteId) {
+    pub(crate) fn note_for(&mut self, asked: &Asked<'_>, site: SiteId) {
         let is_for_readers = self.notes.as_ref().is_some_and(|notes| notes.shown == Shown::No);
-        if is_for_readers && !self.core.observer.wants_traces_of(site) {
+        if is_for_readers && !asked.core.observer.wants_traces_of(site) {
             self.notes = None;
         }
     }
 
     /// Notes what a look-up found.
     #[inline]
-    pub(crate) fn looked_up(&mut self, held: &Held) {
+    pub(crate) fn looked_up(&mut self, asked: &Asked<'_>, held: &Held) {
         if self.notes.is_some() {
-            self.note_held(held);
+            self.note_held(asked, held);
         }
     }
 
     #[cold]
-    fn note_held(&mut self, held: &Held) {
-        let now = self.now;
+    fn note_held(&mut self, asked: &Asked<'_>, held: &Held) {
         let Some(notes) = &mut self.notes else { return };
         notes.is_keyed = true;
         notes.put(match &held.generation {
-            Some(generation) => Step::Found(found(generation, now)),
+            Some(generation) => Step::Found(found(generation, asked.now)),
             None if held.has_siblings => Step::NotFound(Others::Variants),
             None => Step::NotFound(Others::None),
         });
@@ -83,15 +82,15 @@ impl Note<'_> {
 
     /// Notes which fields of the client's its request to the origin does not have.
     #[inline]
-    pub(crate) fn sends(&mut self, fields: &HeaderMap) {
+    pub(crate) fn sends(&mut self, asked: &Asked<'_>, fields: &HeaderMap) {
         if self.notes.is_some() {
-            self.note_lost(fields);
+            self.note_lost(asked, fields);
         }
     }
 
     #[cold]
-    fn note_lost(&mut self, fields: &HeaderMap) {
-        let mut lost = lost(&self.request.headers, fields).join(", ");
+    fn note_lost(&mut self, asked: &Asked<'_>, fields: &HeaderMap) {
+        let mut lost = lost(&asked.request.headers, fields).join(", ");
         if !lost.is_empty() {
             lost.truncate(lost.floor_char_boundary(LOST_BYTES_MAX));
             self.step(|| Step::Lost(lost.into()));
@@ -120,20 +119,22 @@ impl Note<'_> {
             notes.generation = Some(generation.clone());
         }
     }
+}
 
+impl Note<'_> {
     /// Notes what becomes of the response, and writes the fields that show it.
     #[inline]
     pub(crate) fn ready(&mut self, response: &mut Response) {
-        if self.notes.is_some() {
+        if self.told.notes.is_some() {
             self.note_ready(response);
         }
     }
 
     #[cold]
     fn note_ready(&mut self, response: &mut Response) {
-        let storing = self.facts.storing;
+        let storing = self.told.facts.storing;
         let status = response.head.status();
-        let Some(notes) = &mut self.notes else { return };
+        let Some(notes) = &mut self.told.notes else { return };
         match storing {
             Storing::NotAsked => {}
             Storing::NotStored(word) => notes.put(Step::NotStored(word)),
@@ -154,10 +155,11 @@ impl Note<'_> {
     /// All that is known of the request, as texts.
     #[cold]
     pub(crate) fn trace(&self) -> Box<Trace> {
-        let notes = self.notes.as_deref();
-        let mut steps = self.tries();
+        let Note { asked, told, .. } = self;
+        let notes = told.notes.as_deref();
+        let mut steps = told.tries(asked);
         for (at, step) in notes.into_iter().flat_map(|notes| &notes.steps) {
-            let at_us = i64::try_from(at.saturating_duration_since(self.now.mono).as_micros());
+            let at_us = i64::try_from(at.saturating_duration_since(asked.now.mono).as_micros());
             steps.push(Moment { at_us: at_us.unwrap_or(i64::MAX), step: step.clone() });
         }
         steps.sort_by_key(|moment| moment.at_us);
@@ -172,14 +174,15 @@ impl Note<'_> {
 
     /// The beginning of the request's key, where its route has one.
     pub(crate) fn key_text(&self) -> Option<String> {
-        let key = lookup::key(self, self.route?);
+        let key = lookup::key(&self.asked, self.chosen.as_ref()?);
         Some(text(&key.full[..key.full.len().min(KEY_BYTES_MAX)]))
     }
 
     /// Whether the outcome of the request says that the cache was asked.
     fn has_asked_cache(&self) -> bool {
-        let is_of_cache = self.facts.outcome.is_from_cache() || self.facts.outcome == Outcome::Miss;
-        is_of_cache && self.route.is_some_and(|route| route.upstream.is_some())
+        let outcome = self.told.facts.outcome;
+        let is_of_cache = outcome.is_from_cache() || outcome == Outcome::Miss;
+        is_of_cache && self.told.route.is_some_and(|route| route.upstream.is_some())
     }
 }
 

@@ -18,7 +18,7 @@ use weir_observe::{Outcome, SiteId, Storing};
 use weir_wire::{ListedContent, Pseudo, of_list};
 
 use crate::core::Core;
-use crate::exchange::{Exchange, Note};
+use crate::exchange::Note;
 use crate::give_way::{self, GAVE_WAY};
 use crate::lookup;
 use crate::response::Response;
@@ -112,9 +112,8 @@ async fn warm(core: &Core, warm: Warm) -> Warmed {
     let warming = Warming { refresh, instead, aim: Aim::Store, hurry: Arc::default() };
     let shown = service::prepare(&plan, &mut request);
     let mut note = Note::warming(core, &plan, (&request, shown), &warming);
-    let mut client = Nobody;
-    let Ok(response) = soon(walk::walk(&mut note, &mut client)).await else { return Warmed::Failed(STILL) };
-    ended(&mut Exchange { note: &mut note, client: &mut client }, response).await
+    let Ok(response) = soon(walk::walk(&mut note, &mut Nobody)).await else { return Warmed::Failed(STILL) };
+    ended(&note, response).await
 }
 
 /// Reads a document on this core.
@@ -132,16 +131,15 @@ async fn read(
     let warming = Warming { refresh: false, instead: None, aim: Aim::Read, hurry: Arc::default() };
     let shown = service::prepare(&plan, &mut request);
     let mut note = Note::warming(core, &plan, (&request, shown), &warming);
-    let mut nobody = Nobody;
-    let Ok(response) = soon(walk::walk(&mut note, &mut nobody)).await else {
+    let Ok(response) = soon(walk::walk(&mut note, &mut Nobody)).await else {
         return done(Warmed::Failed(STILL));
     };
     let Response { head, mut body, .. } = response;
     done(match head.status() {
-        _ if note.facts.detail == GAVE_WAY => Warmed::GaveWay(give_way::why(&note)),
+        _ if note.told.facts.detail == GAVE_WAY => Warmed::GaveWay(give_way::why(&note)),
         Some(StatusCode::OK) => Warmed::Stored,
         Some(status) => Warmed::Status(status),
-        None => Warmed::Failed(note.facts.detail),
+        None => Warmed::Failed(note.told.facts.detail),
     });
     while head.status() == Some(StatusCode::OK) {
         let piece = match soon(body.next(PIECE_BYTES_MAX)).await {
@@ -158,12 +156,12 @@ async fn read(
 }
 
 /// What came of a walk: its response is taken in, as far as that is needed.
-async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
+async fn ended(note: &Note<'_>, response: Response) -> Warmed {
     let Response { head, mut body, .. } = response;
-    let facts = &exchange.facts;
+    let facts = &note.told.facts;
     let (detail, storing) = (facts.detail, facts.storing);
     if detail == GAVE_WAY {
-        return Warmed::GaveWay(give_way::why(exchange));
+        return Warmed::GaveWay(give_way::why(note));
     }
     let Some(status) = head.status() else {
         return match (facts.outcome, storing) {
@@ -172,7 +170,7 @@ async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
             _ => Warmed::Failed(detail),
         };
     };
-    let is_of_origin = exchange.answered.is_some();
+    let is_of_origin = note.told.answered.is_some();
     match facts.outcome {
         Outcome::Hit => return Warmed::Fresh,
         Outcome::Revalidated => return Warmed::Confirmed,
@@ -183,14 +181,14 @@ async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
         }
         // While nothing answers at all, no URL has failed: it waits with those behind it.
         Outcome::Miss if status.is_server_error() => {
-            return match give_way::why(exchange) {
+            return match give_way::why(note) {
                 down @ GaveWay::Down(_) => Warmed::GaveWay(down),
                 _ => Warmed::Failed(detail),
             };
         }
         Outcome::Miss | Outcome::Pass => {}
     }
-    let not_stored = match (exchange.facts.outcome, storing) {
+    let not_stored = match (facts.outcome, storing) {
         (_, Storing::NotStored(word)) => Some(word),
         (Outcome::Pass, _) => Some(detail),
         _ => None,
@@ -209,15 +207,15 @@ async fn ended(exchange: &mut Exchange<'_, '_>, response: Response) -> Warmed {
     drop(body);
     match not_stored {
         Some(word) => Warmed::NotStored(word),
-        None if is_held(exchange).await => Warmed::Stored,
+        None if is_held(note).await => Warmed::Stored,
         // There was no room for it, or it was purged meanwhile.
         None => Warmed::NotStored("not-kept"),
     }
 }
 
-async fn is_held(exchange: &Exchange<'_, '_>) -> bool {
-    match exchange.route {
-        Some(route) => lookup::find(exchange, route).await.generation.is_some(),
+async fn is_held(note: &Note<'_>) -> bool {
+    match &note.chosen {
+        Some(chosen) => lookup::find(&note.asked, chosen).await.generation.is_some(),
         None => false,
     }
 }

@@ -3,17 +3,17 @@
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use super::Note;
+use super::asked::Asked;
 use crate::route::clients::Access;
 use crate::values::Circumstances;
 
-impl Circumstances for Note<'_> {
+impl Circumstances for Asked<'_> {
     fn client(&self) -> Option<IpAddr> {
-        Note::client(self).unwrap_or(self.request.peer.peer).ip()
+        self.client_or_peer().ip()
     }
 
     fn request_id(&self) -> &str {
-        Note::request_id(self)
+        Asked::request_id(self)
     }
 
     fn came(&self) -> SystemTime {
@@ -29,10 +29,10 @@ impl Circumstances for Note<'_> {
     }
 
     fn is_client_hidden(&self) -> bool {
-        Note::client(self).is_none()
+        Asked::client(self).is_none()
     }
 
     fn is_refused_by(&self, access: &Access) -> bool {
-        !access.admits(Note::client(self))
+        !access.admits(Asked::client(self))
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use weir_policy::{Excuse, Failure, Reusable, error_reusable, matches};
 use weir_store::{Generation, Retirement};
 
+use crate::exchange::{Asked, Chosen, Exchange};
 use crate::job::Job;
 use crate::response::Response;
 use crate::{parts, serve};
@@ -39,47 +40,52 @@ pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
 }
 
 /// Serves a stored response stale, where its window allows it (RFC 5861 §4; RFC 9111 §4.2.4).
-pub(super) fn stale_instead(job: &mut Job<'_, '_, '_>, failure: Failure) -> Option<Response> {
-    let instead = usable(job, failure)?;
-    Some(stale_out(job, instead))
+pub(super) fn stale_instead(
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
+    failure: Failure,
+) -> Option<Response> {
+    let instead = usable(exchange.asked, exchange.chosen, job, failure)?;
+    Some(stale_out(exchange, job, instead))
 }
 
 /// The stored response that may be served because of this failure.
-pub(super) fn usable(job: &Job<'_, '_, '_>, failure: Failure) -> Option<Instead> {
+pub(super) fn usable(asked: &Asked<'_>, chosen: &Chosen<'_>, job: &Job, failure: Failure) -> Option<Instead> {
     let is_good = |generation: &&Arc<Generation>| {
         // The failing origin would have to send the missing bytes.
-        (generation.is_whole() || parts::missing(job.exchange, &job.ask, generation).is_none())
+        (generation.is_whole() || parts::missing(asked, &job.ask, generation).is_none())
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
-            && matches(&generation.head().stored.variant, job.selecting(job.route))
+            && matches(&generation.head().stored.variant, chosen.selecting(asked))
     };
     let generation = job.validating.as_ref().filter(is_good)?;
-    if !job.core.shared.store.may_serve(generation) {
+    if !asked.core.shared.store.may_serve(generation) {
         return None;
     }
-    let rules = &job.route.rules.stale;
+    let rules = &chosen.route.rules.stale;
     let (reusable, excuse) =
         error_reusable(&job.ask, &generation.head().stored, failure, rules, clock::now())?;
     Some(Instead { generation: generation.clone(), reusable, why: word(failure, excuse) })
 }
 
 pub(crate) fn stale_out(
-    job: &mut Job<'_, '_, '_>,
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
     Instead { generation, reusable, why }: Instead,
 ) -> Response {
     job.cache_status = job.cache_status.stale_because(why, reusable.freshness().left_s());
-    serve::held(job, generation, reusable)
+    serve::held(exchange, job, generation, reusable)
 }
 
 /// The stored response, where the upstream gave no answer a moment ago and need not be waited for.
-pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
-    let upstreams = &job.core.shared.inflight.upstreams;
-    let failure = upstreams.outage(job.route.upstream.as_deref()?, job.now.mono)?;
-    usable(job, failure)
+pub(crate) fn instead_of_asking(asked: &Asked<'_>, chosen: &Chosen<'_>, job: &Job) -> Option<Instead> {
+    let upstreams = &asked.core.shared.inflight.upstreams;
+    let failure = upstreams.outage(chosen.route.upstream.as_deref()?, asked.now.mono)?;
+    usable(asked, chosen, job, failure)
 }
 
 /// When the stored response may be served in place of the awaited one; never, where it may not.
-pub(super) fn slow_at(job: &Job<'_, '_, '_>, fill: &Fill) -> Option<Instant> {
+pub(super) fn slow_at(asked: &Asked<'_>, chosen: &Chosen<'_>, job: &Job, fill: &Fill) -> Option<Instant> {
     // A warming waits.
-    usable(job, Failure::Slow).filter(|_| job.warming.is_none())?;
-    Some(fill.begun() + job.route.revalidation_wait)
+    usable(asked, chosen, job, Failure::Slow).filter(|_| asked.warming.is_none())?;
+    Some(fill.begun() + chosen.route.revalidation_wait)
 }

@@ -10,7 +10,7 @@ use crate::exchange::Exchange;
 use crate::pass;
 use weir_fill::task::Led;
 use weir_fill::{FillHead, ReaderGuard};
-use weir_front::message;
+use weir_front::{Client, message};
 
 /// How waiting for a head ended.
 pub(super) enum Waited {
@@ -21,7 +21,7 @@ pub(super) enum Waited {
 
 /// Waits for the head until the given time, or for as long as its fill does.
 pub(super) async fn wait_head(
-    exchange: &mut Exchange<'_, '_>,
+    client: &mut dyn Client,
     guard: &ReaderGuard,
     until: Option<Instant>,
 ) -> Waited {
@@ -29,7 +29,7 @@ pub(super) async fn wait_head(
         biased;
         head = guard.fill().wait_head(guard.core()) => Waited::Head(head),
         () = passed_by(until) => Waited::Late,
-        () = message::gone(&mut *exchange.client) => Waited::Gone,
+        () = message::gone(client) => Waited::Gone,
     }
 }
 

@@ -16,27 +16,26 @@ use weir_store::Generation;
 
 pub(crate) use self::pace::Pace;
 use self::pace::Rate;
-use crate::exchange::Exchange;
-use crate::plan::Route;
+use crate::exchange::{Asked, Chosen};
 use crate::values::OfRequest;
 use weir_clock as clock;
 
 /// The pace of a response that begins now; `None` where its body is not limited. `generation` is its source,
 /// where it comes out of the store.
 pub(crate) fn pace(
-    exchange: &Exchange<'_, '_>,
-    route: &Route,
+    asked: &Asked<'_>,
+    chosen: &Chosen<'_>,
     status: StatusCode,
     generation: Option<&Arc<Generation>>,
 ) -> Option<Box<Pace>> {
-    let rate = route.rate.as_ref()?;
+    let rate = chosen.route.rate.as_ref()?;
     let has_part = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
-    if exchange.request.method != Method::GET || !has_part {
+    if asked.request.method != Method::GET || !has_part {
         return None;
     }
     let now = clock::mono();
-    let limit = limit_of(rate, || exchange.known(route));
-    let limit = rate_of(rate, limit, exchange.path_and_query());
+    let limit = limit_of(rate, || chosen.known(asked));
+    let limit = rate_of(rate, limit, asked.path_and_query());
     let limit = limit.map(|limit| (limit, rate.burst_bytes));
     let media = generation.zip(rate.media).filter(|(generation, _)| {
         let head = generation.head();

@@ -29,17 +29,18 @@ pub(crate) struct Held {
 /// # Errors
 /// The body cannot be read further.
 pub(crate) async fn hold(exchange: &mut Exchange<'_, '_>, room: &Arc<Room>) -> Result<Held, ContentError> {
-    if !exchange.request.has_content() {
+    let asked = exchange.asked;
+    if !asked.request.has_content() {
         return Ok(Held { upload: Upload::none(), body: OutBody::Empty, _place: None });
     }
-    let length = match exchange.request.content {
+    let length = match asked.request.content {
         Length::Known(length) => Some(length),
         Length::None | Length::Unknown => None,
     };
-    let wanted = length.unwrap_or(u64::MAX).min(exchange.peer().limits.body_hold_bytes as u64);
+    let wanted = length.unwrap_or(u64::MAX).min(asked.peer().limits.body_hold_bytes as u64);
     // One connection, with many streams, holds no more than a few requests would.
-    let share = exchange.request.peer.hold(wanted as usize).filter(|_| wanted > 0);
-    let place = share.and_then(|share| Some((share, room.take(exchange.sharer(), wanted)?)));
+    let share = asked.request.peer.hold(wanted as usize).filter(|_| wanted > 0);
+    let place = share.and_then(|share| Some((share, room.take(asked.sharer(), wanted)?)));
     let hold_bytes = if place.is_some() { wanted as usize } else { 0 };
     let is_small = place.is_some() && length == Some(wanted);
     let mut held = BytesMut::new();

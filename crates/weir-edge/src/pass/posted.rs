@@ -12,11 +12,11 @@ use weir_store::{Generation, Writer};
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginResponse};
 
-use crate::decide::{Consulted, consulted};
+use crate::consult;
+use crate::decide::Consulted;
 use crate::deliver::source::Source;
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Chosen, Exchange};
 use crate::outgoing::{fill_permit, fill_request, refetch};
-use crate::plan::Route;
 use crate::transform::overrides::{Overridden, overridden};
 use crate::values::OfRequest;
 use weir_clock as clock;
@@ -38,55 +38,58 @@ pub(crate) struct Posted {
 }
 
 /// Reserves the GET's key for a POST's response, where it may be stored.
-pub(crate) fn begin(
-    exchange: &Exchange<'_, '_>,
-    route: &Arc<Route>,
-    response: &OriginResponse,
-) -> Option<Posted> {
-    if exchange.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
+pub(crate) fn begin(exchange: &Exchange<'_, '_>, response: &OriginResponse) -> Option<Posted> {
+    let (asked, told) = (exchange.asked, &*exchange.told);
+    if asked.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
         return None;
     }
     // What the origin has taken for another method says nothing about a GET.
-    if overridden(&exchange.request.method, &exchange.request.headers) != Overridden::No {
+    if overridden(&asked.request.method, &asked.request.headers) != Overridden::No {
         return None;
     }
-    // The origin's Content-Location is one of its own paths.
-    if exchange.rewritten.is_some() {
-        return None;
-    }
-    let view = exchange.view();
+    let view = asked.view();
     let get = RequestView { method: &Method::GET, has_body: false, ..view };
-    let getting = exchange.site.as_ref()?.route(&get, get.path(), exchange.peer().port)?;
-    let getting = getting.chosen(|| OfRequest { view: get, ..exchange.known(getting) });
-    let route = Some(getting).filter(|getting| {
-        let asked = consulted(&get, &getting.rules, exchange.beside_of(get, getting));
-        // A GET of a rewritten path would ask the origin for another one.
-        let asks_alike = getting.upstream == route.upstream && !getting.has_rewrites();
-        asks_alike && matches!(asked, Consulted::LookUp(ask) if !ask.is_no_store())
-    })?;
+    let getting = getting(asked, exchange.chosen, get)?;
     let length = response.length.bytes();
     let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
-    let shared = &exchange.core.shared;
+    let shared = &asked.core.shared;
     if length.is_some_and(|length| length > shared.object_bytes_max()) {
         return None;
     }
     let now = clock::now();
-    let received = ResponseView::new(response.status, &response.headers, exchange.now, now);
-    let storable = storable(&view, &ResponseView { body_end, ..received }, &route.rules).ok()?;
+    let received = ResponseView::new(response.status, &response.headers, asked.now, now);
+    let rules = &getting.route.rules;
+    let storable = storable(&view, &ResponseView { body_end, ..received }, rules).ok()?;
     let mut full = Vec::new();
-    let known = route.keyed(|| OfRequest { view: get, ..exchange.known(route) });
+    let known = getting.route.keyed(|| OfRequest { view: get, ..getting.known(asked) });
     let known = known.as_ref().map(|known| known as &dyn Known);
-    let digest = weir_policy::write_key(&route.rules.key, &get, KeyParts { known, target: None }, &mut full);
-    let site = exchange.site.map_or(0, |site| site.mark);
-    let key = CacheKey { digest, full: full.into(), site };
-    let refetch = Arc::new(for_get(&*refetch(exchange, route)?));
-    let place = fill_permit(exchange, &refetch)?;
-    let fill_request = fill_request(exchange, route, Sharing::Unshared, (refetch, place));
-    let lead = shared.inflight.lead_unshared(exchange.asker(), shared.store.ledger(), &key, now.mono);
+    let digest = weir_policy::write_key(&rules.key, &get, KeyParts { known, target: None }, &mut full);
+    let key = CacheKey { digest, full: full.into(), site: getting.site.mark };
+    let refetch = Arc::new(for_get(&*refetch(asked, &getting, told)?));
+    let place = fill_permit(asked, &refetch)?;
+    let fill_request = fill_request(asked, &getting, Sharing::Unshared, (refetch, place));
+    let lead = shared.inflight.lead_unshared(asked.asker(), shared.store.ledger(), &key, now.mono);
     let guard = lead.begin()?;
     let (generation, writer) = shared.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
-    let asks = exchange.cause().and_then(|cause| cause.last());
+    let asks = told.cause(asked).and_then(|cause| cause.last());
     Some(Posted { fill_request, guard, generation, writer, length, asks })
+}
+
+/// Where a GET for the same URL leads, if the cache is asked about it and its origin is asked alike.
+fn getting<'c>(asked: &Asked<'c>, chosen: &Chosen<'c>, get: RequestView<'_>) -> Option<Chosen<'c>> {
+    // The origin's Content-Location is one of its own paths.
+    if chosen.rewritten().is_some() {
+        return None;
+    }
+    let site = chosen.site;
+    let route = site.route(&get, get.path(), asked.peer().port)?;
+    let route = route.chosen(|| OfRequest { view: get, ..asked.known(&site.name, route) });
+    let getting = Chosen::new(site, route);
+    let consulted = consult::consulted_for(asked, &getting, get);
+    // A GET of a rewritten path would ask the origin for another one.
+    let asks_alike = route.upstream == chosen.route.upstream && !route.has_rewrites();
+    let is_looked_up = matches!(consulted, Consulted::LookUp(ask) if !ask.is_no_store());
+    (asks_alike && is_looked_up).then_some(getting)
 }
 
 /// A GET's request fields in place of the POST's.

@@ -14,7 +14,7 @@ use super::beyond::Words;
 use super::held::held;
 use super::rights::purger;
 use super::wanted::{From, Refused, Wanted};
-use crate::exchange::Exchange;
+use crate::exchange::{Asked, Told};
 use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::Response;
@@ -33,48 +33,44 @@ const NO_ROOM: &str = "more than was asked for: the ledger has no room for so ma
 
 /// Purges what the request asks for, where its client may; `route` is that of its own URL. Answers once the
 /// marks are durable and the history has its entry.
-pub(crate) async fn purge(exchange: &mut Exchange<'_, '_>, route: Option<&Arc<Route>>) -> Response {
-    let mut wanted = match wanted(exchange, route.map(|route| &**route)) {
+pub(crate) async fn purge(asked: &Asked<'_>, told: &mut Told<'_>, route: Option<&Arc<Route>>) -> Response {
+    let mut wanted = match wanted(asked, route.map(|route| &**route)) {
         Ok(wanted) => wanted,
         Err(reply) => {
-            exchange.core.observer.counters().count(Count::PurgesRefused);
-            let request = format!("{} {}", exchange.request.method, exchange.path_and_query());
+            asked.core.observer.counters().count(Count::PurgesRefused);
+            let request = format!("{} {}", asked.request.method, asked.path_and_query());
             let request = request.chars().take(LINE_CHARS_MAX).collect();
             let (act, why) = ("purge".to_owned(), reply.word.to_owned());
-            let entry = Entry { act, request, result: Act::Refused, why, ..entry(exchange) };
-            exchange.core.shared.observatory.history.record(entry);
-            return local::answer(exchange, *reply);
+            let entry = Entry { act, request, result: Act::Refused, why, ..entry(asked) };
+            asked.core.shared.observatory.history.record(entry);
+            return local::answer(asked, told, *reply);
         }
     };
-    let shared = &exchange.core.shared;
+    let shared = &asked.core.shared;
     let urls = wanted.url.as_ref().map(std::slice::from_ref);
-    let held = held(&shared.store, &exchange.running.plan, urls, &wanted.marks);
+    let held = held(&shared.store, &asked.running.plan, urls, &wanted.marks);
     let entry = Entry {
         act: "purge".to_owned(),
         scope: wanted.scope.clone(),
         sites: wanted.sites.clone(),
         why: if wanted.is_wider { WIDER.to_owned() } else { String::new() },
-        ..entry(exchange)
+        ..entry(asked)
     };
-    exchange.core.observer.counters().count(Count::Purges);
+    asked.core.observer.counters().count(Count::Purges);
     if wanted.is_wider {
         tracing::warn!(purged = wanted.text, "a purge says more than can be read, and more was purged");
     }
-    let reply = match carried_out(exchange, &mut wanted, entry).await {
+    let reply = match carried_out(asked, &mut wanted, entry).await {
         Ok(stamp) => purged(stamp, &wanted, held.filter(|_| !wanted.is_beyond)),
         Err(why) => unwritten(&why),
     };
-    local::answer(exchange, reply)
+    local::answer(asked, told, reply)
 }
 
 /// Sets the marks, and waits until they are durable and the history has the entry. The entry is written also
 /// where the client does not wait. A disk on which the history cannot be written holds up no purge.
-async fn carried_out(
-    exchange: &Exchange<'_, '_>,
-    wanted: &mut Wanted,
-    mut entry: Entry,
-) -> Result<Stamp, String> {
-    let shared = &exchange.core.shared;
+async fn carried_out(asked: &Asked<'_>, wanted: &mut Wanted, mut entry: Entry) -> Result<Stamp, String> {
+    let shared = &asked.core.shared;
     let words = Arc::new(Words::of(&wanted.marks));
     let as_written = words.clone();
     let (done, written) = oneshot::channel();
@@ -94,11 +90,11 @@ async fn carried_out(
         observatory.history.record_then(entry, Box::new(move |result| drop(noted.send(result))));
     };
     let made = shared.store.purge(&wanted.marks, clock::now(), Box::new(acknowledge));
-    if !words.beyond(&exchange.running.plan, &made).is_empty() {
+    if !words.beyond(&asked.running.plan, &made).is_empty() {
         (wanted.is_beyond, wanted.result) = (true, "all");
     }
     if wanted.is_wider || wanted.is_beyond {
-        exchange.core.observer.counters().count(Count::PurgesWidened);
+        asked.core.observer.counters().count(Count::PurgesWidened);
     }
     let written = tokio::time::timeout(MARK_PATIENCE, written).await.map_err(|_| SILENT_DRIVE.to_owned())?;
     let written = written.map_err(|_| "the ledger's thread has ended".to_owned())?;
@@ -107,19 +103,19 @@ async fn carried_out(
 }
 
 /// An entry of the history by this request's client.
-fn entry(exchange: &Exchange<'_, '_>) -> Entry {
-    let actor = match exchange.client() {
+fn entry(asked: &Asked<'_>) -> Entry {
+    let actor = match asked.client() {
         Some(client) => Actor::Client(client.ip().map_or_else(|| "unix".to_owned(), |ip| ip.to_string())),
         None => Actor::Nobody,
     };
-    Entry { actor, request_id: exchange.request_id().to_owned(), ..Entry::default() }
+    Entry { actor, request_id: asked.request_id().to_owned(), ..Entry::default() }
 }
 
-fn wanted(exchange: &Exchange<'_, '_>, route: Option<&Route>) -> Result<Wanted, Box<Reply>> {
-    let request = exchange.request;
-    let client = purger(exchange);
+fn wanted(asked: &Asked<'_>, route: Option<&Route>) -> Result<Wanted, Box<Reply>> {
+    let request = asked.request;
+    let client = purger(asked);
     let from = From {
-        plan: &exchange.running.plan,
+        plan: &asked.running.plan,
         host: &request.host,
         own: route.map_or(Rights::Nothing, |route| route.purgers.rights(&client)),
         purger: client,
@@ -129,7 +125,7 @@ fn wanted(exchange: &Exchange<'_, '_>, route: Option<&Route>) -> Result<Wanted, 
         let is_lost = request.method.as_str() == "PURGE" && from.plan.site(request.host.name()).is_none();
         return Err(Box::new(if is_lost { no_site() } else { not_allowed() }));
     }
-    let asked = read(&request.method, exchange.path_and_query(), &request.headers).map_err(|nothing| {
+    let asked = read(&request.method, asked.path_and_query(), &request.headers).map_err(|nothing| {
         Box::new(Reply::error(StatusCode::BAD_REQUEST, "purge-malformed", &nothing.to_string()))
     })?;
     from.wanted(&asked).map_err(|refused| {

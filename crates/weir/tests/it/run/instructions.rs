@@ -36,8 +36,10 @@ const MARK: &str = "weir_edge::local::answer";
 /// It counts within this: all that the worker's thread does.
 const WORKER: &str = "weir_front::worker::start::{{closure}}";
 /// It does not count within these.
-const BY_THE_CLOCK: [&str; 2] =
-    ["weir_edge::exchange::Note::describe", "weir_observe::log::LogQueue<L>::put"];
+const BY_THE_CLOCK: [&str; 2] = [
+    "weir_edge::exchange::finish::<impl weir_edge::exchange::Note>::describe",
+    "weir_observe::log::LogQueue<L>::put",
+];
 /// Each allocation, and each one that grows or shrinks, is a call of one of these.
 const ALLOCATES: [&str; 3] = ["alloc", "alloc_zeroed", "realloc"];
 
