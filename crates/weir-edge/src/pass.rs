@@ -236,7 +236,7 @@ pub(crate) fn relay(
     let is_events = is_event_stream(&response.headers);
     if is_events && let Err(bound) = response.body.outlast() {
         cache_status.note(&mut exchange.told.facts);
-        let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
+        let busy = OriginError::busy(bound, STREAM_RETRY);
         return local::origin_failed(asked, exchange.told, &OriginFailure::of(&busy));
     }
     let cookie = affinity::settle(exchange, &response);

@@ -15,7 +15,7 @@ use weir_policy::{
 };
 use weir_store::{Claim, Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
-use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
+use weir_upstream::{Blame, ExchangeError, OriginBody, OriginError, OriginResponse};
 
 use super::cold::{Cold, Kept, place_of_unvalidated_part};
 use super::gap;
@@ -459,7 +459,7 @@ impl FillRequest {
         mut response: Box<OriginResponse>,
     ) -> bool {
         let body = tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await;
-        match body.unwrap_or(Err(OriginError::ReadTimeout)) {
+        match body.unwrap_or(Err(ExchangeError::ReadTimeout.into())) {
             Ok(body) => {
                 let origin = response.origin.name().into();
                 let (status, mut headers) = (response.status, response.headers);

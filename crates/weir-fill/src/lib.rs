@@ -41,7 +41,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
-use weir_upstream::{Hurry, OriginError, OriginResponse};
+use weir_upstream::{ExchangeError, Hurry, OriginError, OriginResponse};
 
 use self::asks::Asks;
 use self::machine::{Actions, Event, Machine, State};
@@ -90,7 +90,9 @@ impl OriginFailure {
     /// What an upstream's error means to the waiting requests.
     pub fn of(error: &OriginError) -> OriginFailure {
         let (retry_after, text) = match error {
-            OriginError::Busy { bound, retry_after } => (Some(*retry_after), bound.text()),
+            OriginError::Exchange(ExchangeError::Busy { bound, retry_after }) => {
+                (Some(*retry_after), bound.text())
+            }
             OriginError::Denied(denial) => {
                 (denial.retry_after_s.map(|s| Duration::from_secs(s.into())), "this request is denied")
             }

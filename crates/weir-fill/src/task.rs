@@ -18,7 +18,7 @@ use weir_observe::Purpose;
 use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional, is_conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{
-    Blame, Hurry, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share,
+    Blame, ExchangeError, Hurry, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share,
 };
 
 use super::cold::Cold;
@@ -588,6 +588,7 @@ pub(super) async fn idle_timeout(turn: &Notify) {
 /// Whether the origin cut a body that was valid so far. Malformed bodies and failures on our side are not
 /// retried.
 fn broke_off(error: &OriginError) -> bool {
-    let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
+    use ExchangeError::{HeadTooLarge, Malformed};
+    let is_malformed = matches!(error, OriginError::Exchange(Malformed { .. } | HeadTooLarge { .. }));
     !is_malformed && error.blame() == Blame::Origin
 }

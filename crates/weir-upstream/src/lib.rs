@@ -13,9 +13,9 @@
 #![warn(missing_docs)]
 
 mod again;
+mod body;
 mod carry;
 mod choice;
-mod client;
 mod clock;
 mod error;
 mod gauges;
@@ -31,7 +31,8 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
-pub use again::track::{Attempt, AttemptEnd, AttemptLog, Link};
+pub use again::track::{Attempt, AttemptLog};
+pub use body::OriginBody;
 pub use carry::{CarriedAgent, CarriedCheck, CarriedFind, CarriedOrigin};
 pub use choice::adjust::{ADDED_MAX, Adjustment, Adjustments, Change, ChangeError, name_of};
 pub use choice::decider::{
@@ -44,12 +45,7 @@ pub use choice::pick::{
     Asked, HashOf, Metered, MeteredSettings, Pick, PickWord, Picked, Picking, Reason, Whose, host_point,
 };
 pub use choice::simulated;
-pub use client::body::OriginBody;
-pub use client::login::{Carries, LoginUse, Logins, logs_in};
-pub use client::page::{Feed, PageFault, PageServer};
-pub use client::tally::Tally;
-pub use client::tunnel::Tunnel;
-pub use error::{Blame, Bound, OriginError, UpstreamError};
+pub use error::{OriginError, UpstreamError};
 pub use gauges::{
     AGENT, Gauge, GaugeError, Gauges, NAME_BYTES_MAX, NAMES_MAX, PUSHED, Reading, ReportSettings, Setting,
     is_name as is_metric_name,
@@ -57,8 +53,8 @@ pub use gauges::{
 pub use health::check::CheckLog;
 pub use health::standing::{Order, Standing};
 pub use origin::Origin;
-pub use request::{Hurry, Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
-pub use response::{Length, OriginResponse, Times};
+pub use request::{OriginRequest, Retry, UNNAMED};
+pub use response::{OriginResponse, Times};
 pub use sessions::affinity;
 pub use sessions::session_end::SessionEnd;
 pub use settings::{
@@ -70,6 +66,10 @@ pub use snapshot::{
     UpstreamSnapshot,
 };
 pub use upstream::{Gauged, Upstream};
+pub use weir_client::{
+    AttemptEnd, Blame, Bound, Carries, ExchangeError, Feed, Hurry, Interim, InterimSender, Length, Link,
+    LoginUse, Logins, OutBody, OutPart, PageFault, PageServer, SetupError, Share, Tally, Tunnel, logs_in,
+};
 
 /// What fuzz targets call.
 #[cfg(any(test, feature = "testing"))]

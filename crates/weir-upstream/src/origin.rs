@@ -1,24 +1,22 @@
 //! One origin of an upstream: where it is, its connections, its health, and what was counted.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
+use weir_client::{
+    Blame, ExchangeError, Failure, Pool, PoolBounds, Resolver, Seen, Server, ServerSettings, SetupError,
+    Stage, Trace,
+};
 
-use crate::again::retry::{Failure, Stage};
 use crate::again::track::{AttemptLog, Track, Turn};
 use crate::choice::load::Load;
 use crate::choice::pick::{self, PickCounts};
 use crate::choice::roster::Signal;
-use crate::client::address::{Addresses, Resolver};
-use crate::client::pool::{Pool, PoolBounds};
-use crate::client::tls::{self, Tls};
 use crate::clock;
-use crate::error::{Blame, OriginError, Seen, UpstreamError};
 use crate::gauges::Gauges;
 use crate::health::agent;
 use crate::health::agent::said::Said;
@@ -32,33 +30,15 @@ use crate::health::standing::{Marks, Naming, Order, Standing};
 use crate::settings::{Ejection, OriginAddress, OriginSettings, TlsSettings, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
 
-/// How an origin is reached.
-#[derive(Debug)]
-pub(crate) enum Place {
-    Tcp { addresses: Arc<Addresses>, tls: Option<Tls> },
-    Unix { path: PathBuf },
-}
-
-impl Place {
-    /// Its address, where there can be no other: for logs.
-    pub(crate) fn only_address(&self) -> Option<String> {
-        match self {
-            Place::Tcp { addresses, .. } => addresses.only().map(|address| address.to_string()),
-            Place::Unix { path } => Some(path.display().to_string()),
-        }
-    }
-}
-
 /// One origin of an upstream.
 #[derive(Debug)]
 pub struct Origin {
     name: Arc<str>,
     address: OriginAddress,
     at: Option<SocketAddr>,
-    pub(crate) place: Place,
+    pub(crate) server: Server,
     /// What its TLS was made of.
     tls: TlsSettings,
-    pool: Arc<Pool>,
     ejection: ArcSwap<Ejection>,
     /// How it has answered of late, where it is left out for that.
     pub(crate) conduct: ArcSwapOption<Conduct>,
@@ -92,9 +72,6 @@ pub(crate) struct Counts {
     pub(crate) requests: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) retries: AtomicU64,
-    pub(crate) connects: AtomicU64,
-    pub(crate) reuses: AtomicU64,
-    pub(crate) busy: AtomicU64,
     /// By [`Cause`].
     pub(crate) ejections: [AtomicU64; Cause::ALL.len()],
 }
@@ -166,21 +143,29 @@ impl Origin {
         settings: &OriginSettings,
         upstream: &UpstreamSettings,
         (signal, resolver): (&Arc<Signal>, &Resolver),
-    ) -> Result<Self, UpstreamError> {
-        let place = place(settings, upstream, resolver)?;
+    ) -> Result<Self, SetupError> {
         let name: Arc<str> = settings.name().into();
+        let load = signal.board.add(upstream.bounds.connections_max);
+        let server = ServerSettings {
+            address: &settings.address,
+            at: settings.at,
+            tls: &upstream.tls,
+            resolve_every: upstream.resolve_every,
+            resolve_max: upstream.timeouts.connect,
+            bounds: PoolBounds::of(&upstream.bounds, upstream.timeouts.queue),
+        };
+        let server = Server::new(&server, resolver, Some(Arc::new(load.clone())))?;
         Ok(Self {
             seed: pick::seed(&name),
             name,
             address: settings.address.clone(),
             at: settings.at,
-            place,
+            server,
             tls: upstream.tls.clone(),
-            pool: Pool::new(pool_bounds(upstream)),
             ejection: ArcSwap::from_pointee(upstream.ejection.clone()),
             conduct: ArcSwapOption::empty(),
             marks: Mutex::default(),
-            load: signal.board.add(upstream.bounds.connections_max),
+            load,
             picks: PickCounts::default(),
             followed_s: AtomicU32::new(0),
             signal: signal.clone(),
@@ -197,12 +182,12 @@ impl Origin {
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+        self.server.pool()
     }
 
     /// An attempt here begins, of which a log is to be told.
-    pub(crate) fn track(&self, log: &Arc<dyn AttemptLog>, turn: Turn, begun: Instant) -> Box<Track> {
-        Track::begin(log, (&self.name, self.place.only_address()), (turn, begun))
+    pub(crate) fn track(&self, log: &Arc<dyn AttemptLog>, turn: Turn, begun: Instant) -> Box<dyn Trace> {
+        Track::begin(log, (&self.name, self.server.only_address()), (turn, begun))
     }
 
     /// Whether it is this origin in an upstream of these settings: its connections and its health are what
@@ -214,21 +199,18 @@ impl Origin {
 
     /// Whether it is at this address.
     pub(crate) fn is_at(&self, socket: SocketAddr) -> bool {
-        match &self.place {
-            Place::Tcp { addresses, .. } => addresses.has(socket),
-            Place::Unix { .. } => false,
-        }
+        self.server.addresses().is_some_and(|addresses| addresses.has(socket))
     }
 
     /// Takes over what other settings say that concerns no connection.
     pub(crate) fn follow(&self, upstream: &UpstreamSettings) {
-        self.pool.rebind(pool_bounds(upstream));
-        self.load.set_room(self.pool.open_max());
+        self.pool().rebind(PoolBounds::of(&upstream.bounds, upstream.timeouts.queue));
+        self.load.set_room(self.pool().open_max());
         self.ejection.store(Arc::new(upstream.ejection.clone()));
         self.begin_conduct(&upstream.ejection);
         self.gauges.follow(&upstream.sources);
         self.gauges.follow_reports(upstream.reports.as_ref());
-        if let Place::Tcp { addresses, .. } = &self.place {
+        if let Some(addresses) = self.server.addresses() {
             addresses.retime(upstream.resolve_every, upstream.timeouts.connect);
         }
     }
@@ -297,8 +279,8 @@ impl Origin {
 
     /// What its agent has said is in force from now on.
     pub(crate) fn heed(&self, said: Said) {
-        self.pool.limit(said.connections);
-        self.load.set_room(self.pool.open_max());
+        self.pool().limit(said.connections);
+        self.load.set_room(self.pool().open_max());
         self.mark(|marks| marks.agent = said);
     }
 
@@ -309,7 +291,7 @@ impl Origin {
 
     /// Whether nothing is under way: no request, tunnel or event stream.
     pub(crate) fn is_empty(&self) -> bool {
-        self.load.requests() == 0 && self.pool.usage().streams == 0
+        self.load.requests() == 0 && self.pool().usage().streams == 0
     }
 
     /// Its health now.
@@ -444,7 +426,7 @@ impl Origin {
     }
 
     /// Warns that the origin cannot be used, unless that was done already.
-    pub(crate) fn tell_gone(&self, seen: &OriginError) {
+    pub(crate) fn tell_gone(&self, seen: &ExchangeError) {
         let mut notice = self.notice.lock();
         let (next, is_said) = notice.0.gone(clock::now());
         notice.0 = next;
@@ -482,7 +464,7 @@ impl Origin {
     }
 
     /// Notes that a body broke off, with what may have caused it besides the origin.
-    pub(crate) fn failed(&self, error: &OriginError, suspect: Suspect) {
+    pub(crate) fn failed(&self, error: &ExchangeError, suspect: Suspect) {
         if error.blame() == Blame::Origin {
             count(&self.counts.failures);
             self.met(Met::Break, suspect, clock::now());
@@ -527,7 +509,7 @@ impl Origin {
 
     /// What it has done and holds.
     pub(crate) fn snapshot(&self, now: Instant, (is_checked, has_agent): (bool, bool)) -> OriginSnapshot {
-        let usage = self.pool.usage();
+        let usage = self.pool().usage();
         let check = is_checked.then(|| self.checks.lock().snapshot(now));
         let agent = has_agent.then(|| self.agent.lock().snapshot(now));
         let counts = &self.counts;
@@ -539,18 +521,15 @@ impl Origin {
             requests: of(&counts.requests),
             failures: of(&counts.failures),
             retries: of(&counts.retries),
-            connects: of(&counts.connects),
-            reuses: of(&counts.reuses),
-            busy: of(&counts.busy),
+            connects: usage.connects,
+            reuses: usage.reuses,
+            busy: usage.busy,
             ejections: Cause::ALL.map(|cause| (cause.word(), of(&counts.ejections[cause as usize]))),
             connections_open: usage.open,
             connections_idle: usage.idle,
             waiting: usage.waiting,
             streams: usage.streams,
-            addresses: match &self.place {
-                Place::Tcp { addresses, .. } => addresses.count(),
-                Place::Unix { .. } => 1,
-            },
+            addresses: self.server.addresses().map_or(1, |addresses| addresses.count()),
             ejected_for: match self.health() {
                 Health::Up { .. } => None,
                 health => Some(health.due(now).saturating_duration_since(now)),
@@ -563,36 +542,4 @@ impl Origin {
             picks: self.picks.counted(),
         }
     }
-}
-
-fn pool_bounds(upstream: &UpstreamSettings) -> PoolBounds {
-    let bounds = &upstream.bounds;
-    PoolBounds {
-        open_max: bounds.connections_max,
-        waiting_max: bounds.queue_max,
-        wait_max: upstream.timeouts.queue,
-        streams_max: bounds.streams_max,
-        share_percent: bounds.client_share_percent,
-    }
-}
-
-fn place(
-    settings: &OriginSettings,
-    upstream: &UpstreamSettings,
-    resolver: &Resolver,
-) -> Result<Place, UpstreamError> {
-    let addresses = |host: &str, port| {
-        let (every, patience) = (upstream.resolve_every, upstream.timeouts.connect);
-        let (host, port) = settings.at.map_or((host.to_owned(), port), |at| (at.ip().to_string(), at.port()));
-        Arc::new(Addresses::new(&host, port, (every, patience), resolver.clone()))
-    };
-    Ok(match &settings.address {
-        OriginAddress::Unix { path } => Place::Unix { path: path.clone() },
-        OriginAddress::Http { host, port } => Place::Tcp { addresses: addresses(host, *port), tls: None },
-        OriginAddress::Https { host, port } => {
-            let connector = tls::connector(&upstream.tls)?;
-            let name = tls::server_name(&upstream.tls, &settings.address)?;
-            Place::Tcp { addresses: addresses(host, *port), tls: Some(Tls { connector, name }) }
-        }
-    })
 }

@@ -4,46 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use weir_wire::Framing;
+use weir_client::{Length, Tunnel};
 
+use crate::body::OriginBody;
 use crate::choice::pick::Picked;
-use crate::client::body::OriginBody;
-use crate::client::tunnel::Tunnel;
 use crate::origin::Origin;
 use crate::sessions::affinity::OriginId;
-
-/// How long an origin's body is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// There is no body.
-    None,
-    /// So many bytes.
-    Known(u64),
-    /// Not declared; the body says where it ends.
-    Unknown,
-    /// Until the connection ends, so that a body that broke off looks whole.
-    UntilClose,
-}
-
-impl Length {
-    pub(crate) fn of(framing: Framing) -> Length {
-        match framing {
-            Framing::None => Length::None,
-            Framing::Length(bytes) => Length::Known(bytes),
-            Framing::Chunked => Length::Unknown,
-            Framing::Close => Length::UntilClose,
-        }
-    }
-
-    /// The length in bytes, where it is declared.
-    pub fn bytes(self) -> Option<u64> {
-        match self {
-            Length::None => Some(0),
-            Length::Known(bytes) => Some(bytes),
-            Length::Unknown | Length::UntilClose => None,
-        }
-    }
-}
 
 /// An origin's final response.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ mod crowd;
 mod decided;
 mod early;
 mod eject;
-mod error;
 mod explain;
 mod health;
 mod hedge;

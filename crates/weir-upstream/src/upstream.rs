@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use weir_client::{AttemptEnd, Resolver, system_resolver};
 use weir_share::Client;
 
-use crate::again::attempt::new_connection;
-use crate::again::track::{AttemptEnd, AttemptLog, Turn};
+use crate::again::track::{AttemptLog, Turn};
 use crate::choice::adjust::{self, Adjustments, Before, Change, ChangeError, Finds, Found, Wanted};
 use crate::choice::dns;
 use crate::choice::guests::Guests;
@@ -20,7 +20,6 @@ use crate::choice::listed::{self, UpstreamListed};
 use crate::choice::names;
 use crate::choice::pick::Pick;
 use crate::choice::roster::{Awaits, Member, Roster, Signal};
-use crate::client::address::{self, Resolver};
 use crate::clock;
 use crate::error::UpstreamError;
 use crate::gauges::Gauges;
@@ -28,7 +27,7 @@ use crate::health::check::CheckLog;
 use crate::health::check::tend::tend as tend_checks;
 use crate::health::ramp::Ramp;
 use crate::health::standing::Naming;
-use crate::origin::{Origin, Place};
+use crate::origin::Origin;
 use crate::sessions::affinity::{Affinity, By, OriginId};
 use crate::sessions::node;
 use crate::settings::{
@@ -131,7 +130,7 @@ impl Upstream {
         settings: UpstreamSettings,
         adjustments: Adjustments,
     ) -> Result<Arc<Self>, UpstreamError> {
-        Self::made(settings, Past::Adjusted(adjustments), &address::system())
+        Self::made(settings, Past::Adjusted(adjustments), &system_resolver())
     }
 
     /// As [`Upstream::adjusted`], while Weir runs: its origins wait for their first checks.
@@ -139,7 +138,7 @@ impl Upstream {
     /// # Errors
     /// Those of [`Upstream::new`].
     pub fn added(settings: UpstreamSettings, adjustments: Adjustments) -> Result<Arc<Self>, UpstreamError> {
-        Self::made(settings, Past::Added(adjustments), &address::system())
+        Self::made(settings, Past::Added(adjustments), &system_resolver())
     }
 
     /// Makes the upstream that takes the place of another one. Origins that both have keep their connections,
@@ -148,7 +147,7 @@ impl Upstream {
     /// # Errors
     /// Those of [`Upstream::new`].
     pub fn succeed(old: &Upstream, settings: UpstreamSettings) -> Result<Arc<Self>, UpstreamError> {
-        Self::made(settings, Past::Upstream(old), &address::system())
+        Self::made(settings, Past::Upstream(old), &system_resolver())
     }
 
     pub(crate) fn made(
@@ -406,10 +405,7 @@ impl Upstream {
             address: member.origin.address().clone(),
             id: member.node.clone(),
             at: member.origin.at(),
-            ips: match &member.origin.place {
-                Place::Tcp { addresses, .. } => addresses.ips(),
-                Place::Unix { .. } => Vec::new(),
-            },
+            ips: member.origin.server.addresses().map(|addresses| addresses.ips()).unwrap_or_default(),
             gauges: member.origin.gauges().clone(),
         };
         self.roster().members.iter().map(of).collect()
@@ -468,15 +464,15 @@ impl Upstream {
         for member in self.roster().members.iter() {
             let origin = &member.origin;
             // One that a reload has kept is known.
-            if origin.counts.connects.load(Ordering::Relaxed) > 0 || self.is_name(origin) {
+            if origin.pool().usage().connects > 0 || self.is_name(origin) {
                 continue;
             }
-            let mut track = log.as_ref().map(|log| origin.track(log, Turn::FIRST, clock::now()));
-            match new_connection(origin, self.timeouts.connect, &mut track).await {
-                Ok(_) => track.into_iter().for_each(|track| track.end(AttemptEnd::Whole)),
+            let mut trace = log.as_ref().map(|log| origin.track(log, Turn::FIRST, clock::now()));
+            match origin.server.single(self.timeouts.connect, &mut trace).await {
+                Ok(single) => single.end(),
                 Err(error) => {
                     origin.tell_gone(&error);
-                    track.into_iter().for_each(|track| track.fail(&error));
+                    trace.into_iter().for_each(|trace| trace.ended(AttemptEnd::Failed(error.word())));
                     down += 1;
                 }
             }
@@ -489,8 +485,8 @@ async fn tend(upstream: Weak<Upstream>, every: Duration) {
     loop {
         let Some(alive) = upstream.upgrade() else { return };
         for member in alive.roster().members.iter() {
-            if let Place::Tcp { addresses, .. } = &member.origin.place
-                && !alive.is_name(&member.origin)
+            if let Some(addresses) =
+                member.origin.server.addresses().filter(|_| !alive.is_name(&member.origin))
             {
                 // The lookup itself warns; the old addresses stay.
                 let _ = addresses.renew().await;

@@ -25,14 +25,17 @@ const FILES: &[&str] = &[
     "weir-front/src/interim.rs",
     "weir-front/src/message.rs",
     "weir-front/src/tunnel.rs",
-    "weir-upstream/src/client/body.rs",
-    "weir-upstream/src/client/connection.rs",
-    "weir-upstream/src/client/exchange.rs",
-    "weir-upstream/src/client/login.rs",
+    "weir-client/src/answered.rs",
+    "weir-client/src/connection.rs",
+    "weir-client/src/exchange.rs",
+    "weir-client/src/h1/",
+    "weir-client/src/incoming.rs",
+    "weir-client/src/login.rs",
+    "weir-client/src/pool.rs",
+    "weir-client/src/pool/slot.rs",
+    "weir-client/src/tunnel.rs",
     "weir-upstream/src/again/attempt.rs",
-    "weir-upstream/src/client/outgoing.rs",
-    "weir-upstream/src/client/pool.rs",
-    "weir-upstream/src/client/tunnel.rs",
+    "weir-upstream/src/body.rs",
 ];
 
 /// What holds a connection's state, and the limits of clients.
@@ -42,9 +45,9 @@ const STRUCTS: &[(&str, &str)] = &[
     ("weir-front/src/h1/mod.rs", "Conn"),
     ("weir-front/src/h2/stream.rs", "Shared"),
     ("weir-front/src/h2/wire.rs", "Wire"),
-    ("weir-upstream/src/client/connection.rs", "Connection"),
-    ("weir-upstream/src/client/login.rs", "State"),
-    ("weir-upstream/src/client/pool.rs", "Lease"),
+    ("weir-client/src/connection.rs", "Connection"),
+    ("weir-client/src/login.rs", "State"),
+    ("weir-client/src/pool/slot.rs", "Lease"),
 ];
 
 /// Names without a row, and rows without such a name.

@@ -19,7 +19,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-store", &["weir-sealed", "weir-policy", "weir-disk", "weir-volume"]),
     ("weir-yield", &[]),
     ("weir-share", &[]),
-    ("weir-upstream", &["weir-wire", "weir-yield", "weir-share"]),
+    ("weir-client", &["weir-wire", "weir-yield", "weir-share"]),
+    ("weir-upstream", &["weir-client", "weir-wire", "weir-yield", "weir-share"]),
     ("weir-rocks", &["weir-volume"]),
     ("weir-script", &["weir-upstream", "weir-share"]),
     ("weir-accounts", &["weir-disk"]),
@@ -97,6 +98,8 @@ const ALONE: &[(&str, &str)] = &[
     ("librocksdb-sys", "weir-rocks"),
     ("rhai", "weir-script"),
     ("rustls", "weir-tls"),
+    ("rustls", "weir-client"),
+    // The servers of its tests.
     ("rustls", "weir-upstream"),
     ("rustls", "weir-acme"),
     ("rustls", "weir-stress"),

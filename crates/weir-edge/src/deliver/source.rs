@@ -9,7 +9,7 @@ use weir_front::SealedPart;
 use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::{Blocks, Generation, InUse, Piece, Read};
-use weir_upstream::{OriginBody, OriginError};
+use weir_upstream::{ExchangeError, OriginBody, OriginError};
 
 use super::multipart::Multipart;
 use super::{Body, Cut};
@@ -218,7 +218,9 @@ impl Body for Source {
                     Ok(bytes.map(Piece::Bytes))
                 }
                 // It gives way to the stream of another client.
-                Err(error @ OriginError::Busy { .. }) if passed.lasts == Lasts::UntilItEnds => {
+                Err(error @ OriginError::Exchange(ExchangeError::Busy { .. }))
+                    if passed.lasts == Lasts::UntilItEnds =>
+                {
                     passed.counters.error(error.word());
                     Ok(None)
                 }

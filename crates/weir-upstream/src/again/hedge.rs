@@ -19,16 +19,15 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use weir_client::{ExchangeError, Failed, Interim, InterimSender, OutBody};
 
-use crate::again::attempt::{Failed, Seat, attempt};
+use crate::again::attempt::{Seat, Terms, attempt};
 use crate::again::send::Course;
 use crate::choice::pick::{Picked, Reason};
-use crate::client::exchange::Terms;
 use crate::clock;
-use crate::error::OriginError;
 use crate::health::ejection::Verdict;
 use crate::origin::{Busy, Origin, count};
-use crate::request::{Interim, InterimSender, OutBody, Retry};
+use crate::request::Retry;
 use crate::response::OriginResponse;
 
 /// No hedge is sent earlier.
@@ -105,7 +104,8 @@ impl Course<'_> {
     ) -> Done {
         let origin = self.roster.origin(self.picked.at).clone();
         let (spare, begun, answers) = (body.again(), clock::now(), AtomicBool::new(false));
-        let own = Terms { answers: Some(&answers), ..*terms };
+        let exchange = weir_client::Terms { answers: Some(&answers), ..terms.exchange };
+        let own = Terms { exchange, ..*terms };
         let mut first = pin!(attempt(&origin, &own, seat, body));
         if let After::Time(after) = after {
             if let Ok(done) = tokio::time::timeout(after, first.as_mut()).await {
@@ -129,7 +129,10 @@ impl Course<'_> {
         let other = self.roster.origin(picked.at).clone();
         let hedged = clock::now();
         let (later, mut kept) = mpsc::unbounded_channel();
-        let own = Terms { interim: terms.interim.map(|_| &later), turn: self.turn, answers: None, ..*terms };
+        let interim = terms.exchange.interim;
+        let exchange =
+            weir_client::Terms { interim: interim.map(|_| &later), answers: None, ..terms.exchange };
+        let own = Terms { turn: self.turn, exchange, ..*terms };
         let mut second = Box::pin(attempt(&other, &own, seat, body));
         let end = poll_fn(|cx| {
             if let Poll::Ready(done) = first.as_mut().poll(cx) {
@@ -154,11 +157,11 @@ impl Course<'_> {
             End::First(done) => {
                 let done = self.timed(begun, done);
                 self.go_on_with_hedge(done, picked).await;
-                with_interims(second, (&mut kept, terms.interim)).await
+                with_interims(second, (&mut kept, interim)).await
             }
             End::Hedge(Ok(response)) if is_good(&other, &response) => {
                 self.note_cut_short(begun, picked);
-                pass_interims(&mut kept, terms.interim);
+                pass_interims(&mut kept, interim);
                 Ok(response)
             }
             End::Hedge(done) => {
@@ -191,7 +194,7 @@ impl Course<'_> {
         self.roster.took(upstream.picks_of(request), picked);
         count(&signal.hedges.sent);
         self.is_hedged = true;
-        self.turn = self.turn.after_word(WORD);
+        self.turn = self.turn.after(WORD);
         self.turn.picked = Some(picked);
         let seat = Seat { granted: Ok(grant), busy: Busy::begin(origin), begun: clock::now() };
         Some(Hedge { picked, seat, body })
@@ -201,7 +204,7 @@ impl Course<'_> {
     fn timed(&self, begun: Instant, done: Done) -> Done {
         let is_known = match &done {
             Ok(_) => true,
-            Err(failed) => matches!(failed.0.error, OriginError::FirstByteTimeout),
+            Err(failed) => matches!(failed.0.error, ExchangeError::FirstByteTimeout),
         };
         if is_known {
             self.note_time(begun);

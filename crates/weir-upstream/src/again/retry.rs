@@ -17,52 +17,13 @@
 //! the same one is asked again. What an origin has seen is sent again only within the
 //! [budget](crate::again::budget).
 
-use crate::error::OriginError;
+use weir_client::{ExchangeError, Failure, Kind, Stage};
+
 use crate::request::Retry;
 use crate::settings::{Retries, RetryOn};
 
 /// The most origins that one request tries.
 pub(crate) const ORIGINS_MAX: u32 = 3;
-
-/// How far an attempt got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// No connection.
-    NotConnected,
-    /// A connection, but it took no byte.
-    NothingSent,
-    /// Bytes were sent, none came back.
-    Sent,
-    /// A byte of a response came.
-    Answered,
-}
-
-/// Whether the connection had been used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Made for this request.
-    Fresh,
-    /// It had served other requests.
-    Reused,
-}
-
-/// A failed attempt.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) error: OriginError,
-    pub(crate) stage: Stage,
-    pub(crate) kind: Kind,
-}
-
-impl Failure {
-    /// Whether it counts against the origin. An idle connection that the origin closed meanwhile does not.
-    pub(crate) fn counts(&self) -> bool {
-        let raced = self.kind == Kind::Reused
-            && matches!(self.stage, Stage::NothingSent | Stage::Sent)
-            && matches!(self.error, OriginError::Terminated);
-        !raced && self.error.blame() == crate::error::Blame::Origin
-    }
-}
 
 /// What has been done for a request so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,10 +95,10 @@ pub(crate) fn decide(
 /// What a failure is, of those after which a request may be sent again.
 pub(crate) fn reason(failure: &Failure) -> Option<RetryOn> {
     match &failure.error {
-        OriginError::Busy { .. } | OriginError::BodyAborted => None,
+        ExchangeError::Busy { .. } | ExchangeError::BodyAborted => None,
         _ if failure.stage == Stage::NotConnected => Some(RetryOn::Connect),
-        OriginError::Terminated => Some(RetryOn::Closed),
-        OriginError::FirstByteTimeout | OriginError::WriteTimeout => Some(RetryOn::Timeout),
+        ExchangeError::Terminated => Some(RetryOn::Closed),
+        ExchangeError::FirstByteTimeout | ExchangeError::WriteTimeout => Some(RetryOn::Timeout),
         _ => None,
     }
 }

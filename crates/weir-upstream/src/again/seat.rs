@@ -7,16 +7,15 @@
 use std::future::pending;
 use std::sync::Arc;
 
+use weir_client::{Client, Demand, Grant, Share, Took, on_own};
+
 use crate::again::attempt::Seat;
 use crate::again::moves::Room;
 use crate::again::send::Course;
 use crate::choice::pick::{Picked, Reason};
 use crate::choice::roster::Roster;
-use crate::client::login::on_own;
-use crate::client::pool::{Client, Demand, Grant, Took};
 use crate::clock;
 use crate::origin::{Busy, Origin};
-use crate::request::Share;
 use crate::upstream::Upstream;
 
 /// So many origins that have room are asked for a connection at a time.
@@ -75,7 +74,7 @@ impl Course<'_> {
         let begun = clock::now();
         let origin = self.roster.origin(self.picked.at);
         let busy = Busy::begin(origin);
-        let own = self.login.and_then(|login| login.take(&self.request.headers, origin));
+        let own = self.login.and_then(|login| login.take(&self.request.headers, origin.pool()));
         let demand = if own.is_some() { Demand::Fresh } else { self.demand };
         // Most find one at once. Waiting takes much memory, and is in memory of its own.
         if demand == Demand::Any

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::again::attempt::{Failed, attempt};
-use crate::again::retry::{self, Failure, Next, Stage, Tries};
+use weir_client::{Demand, ExchangeError, Failed, Failure, InterimSender, LoginUse, OutBody, Stage, logs_in};
+
+use crate::again::attempt::{Terms, attempt};
+use crate::again::retry::{self, Next, Tries};
 use crate::again::track::Turn;
 use crate::choice::decided::Decided;
 use crate::choice::pick::{Pick, Picked, Reason};
-use crate::choice::roster::{Roster, SoFar};
-use crate::client::exchange::Terms;
-use crate::client::login::{LoginUse, logs_in};
-use crate::client::pool::Demand;
+use crate::choice::roster::{Member, Roster, SoFar};
 use crate::clock;
 use crate::error::OriginError;
 use crate::health::ejection::{Suspect, Verdict};
 use crate::origin::{Origin, count};
-use crate::request::{InterimSender, OriginRequest, OutBody, Retry};
+use crate::request::{OriginRequest, Retry};
 use crate::response::OriginResponse;
 use crate::sessions::affinity::Session;
 use crate::settings::{RetryOn, Role};
@@ -104,16 +103,10 @@ impl Upstream {
             let seat = course.sit().await;
             course.turn.picked = Some(course.picked);
             let origin = course.roster.origin(course.picked.at);
-            let terms = Terms {
-                request,
-                login,
-                suspect,
-                interim,
-                timeouts: &self.timeouts,
-                bounds: &self.bounds,
-                turn: course.turn,
-                answers: None,
-            };
+            let (timeouts, bounds) = (&self.timeouts, &self.bounds);
+            let (head, answers) = (request.head(), None);
+            let exchange = weir_client::Terms { request: head, login, interim, timeouts, bounds, answers };
+            let terms = Terms { request, suspect, turn: course.turn, exchange };
             let spare = body.again();
             let done = match course.hedge_after(spare.as_ref()) {
                 None => attempt(origin, &terms, seat, body).await,
@@ -150,8 +143,10 @@ impl Upstream {
 
     /// The origin at which a request's client has logged in.
     fn own(&self, login: &LoginUse, roster: &Roster, request: &OriginRequest) -> Option<Picked> {
-        login.find(&request.headers, |origin| {
-            roster.number_of(origin).and_then(|_| roster.prefer(origin.name(), self.picks_of(request)))
+        login.find(&request.headers, |pool| {
+            let of_pool = |member: &&Member| Arc::ptr_eq(member.origin.pool(), pool);
+            let origin = &roster.members.iter().find(of_pool)?.origin;
+            roster.prefer(origin.name(), self.picks_of(request))
         })
     }
 
@@ -226,7 +221,7 @@ pub(crate) struct Course<'u> {
     /// The only origins that there are for it, where a decider has named some.
     pub(crate) among: Option<Box<[usize]>>,
     /// The error of an origin that had the request says more than that another one could not be reached.
-    had_it: Option<OriginError>,
+    had_it: Option<ExchangeError>,
     /// Whether a hedge was sent.
     pub(crate) is_hedged: bool,
     /// The last response after which the request was sent again.
@@ -266,7 +261,7 @@ impl Course<'_> {
             return Ok(response);
         };
         count(&origin.counts.retries);
-        (self.turn, self.demand) = (self.turn.after_word(reason.word()), Demand::Any);
+        (self.turn, self.demand) = (self.turn.after(reason.word()), Demand::Any);
         self.tries.resent += 1;
         self.tried.push(at);
         self.picked = self.other().unwrap_or(self.picked);
@@ -314,13 +309,13 @@ impl Course<'_> {
     ///
     /// # Errors
     /// That of the request, where it is not sent again.
-    fn failed(&mut self, failure: Failure, rest: Option<OutBody>) -> Result<OutBody, OriginError> {
+    fn failed(&mut self, failure: Failure, rest: Option<OutBody>) -> Result<OutBody, ExchangeError> {
         let (at, origin) = (self.picked.at, self.roster.origin(self.picked.at));
         let retries = &self.upstream.settings.retries;
         let next = retry::decide(&failure, self.request.retry, rest.is_some(), self.tries, retries);
         let reason = retry::reason(&failure).filter(|_| next != Next::GiveUp);
         let (stage, error) = (failure.stage, failure.error.clone());
-        self.turn = self.turn.after(&error);
+        self.turn = self.turn.after(error.word());
         self.doubts.note(origin, failure);
         let error = match self.had_it.take() {
             Some(earlier) if error.is_before_request() => earlier,

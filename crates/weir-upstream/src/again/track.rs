@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
+use weir_client::{AttemptEnd, Link, Trace};
 use weir_wire::ResponseHead;
 
 use crate::choice::pick::Picked;
 use crate::clock;
-use crate::error::OriginError;
 
 /// Is told of the attempts of one request, one after another.
 pub trait AttemptLog: Debug + Send + Sync {
@@ -56,26 +56,6 @@ pub struct Attempt {
     pub end: AttemptEnd,
 }
 
-/// The connection of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// It was made for the attempt, and that took so long.
-    New(Duration),
-    /// It had served other requests.
-    Reused,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptEnd {
-    /// The response came whole. Or a tunnel has ended.
-    Whole,
-    /// It failed: the word of [`OriginError::word`].
-    Failed(&'static str),
-    /// Weir ended it: nobody needs the rest.
-    Abandoned,
-}
-
 /// Which attempt of a request comes next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
@@ -88,13 +68,8 @@ pub(crate) struct Turn {
 impl Turn {
     pub(crate) const FIRST: Turn = Turn { number: 1, retry: None, picked: None };
 
-    /// The turn after a failure.
-    pub(crate) fn after(self, error: &OriginError) -> Turn {
-        self.after_word(error.word())
-    }
-
     /// The turn after what this word says.
-    pub(crate) fn after_word(self, word: &'static str) -> Turn {
+    pub(crate) fn after(self, word: &'static str) -> Turn {
         Turn { number: self.number + 1, retry: Some(word), ..self }
     }
 }
@@ -116,7 +91,7 @@ impl Track {
         log: &Arc<dyn AttemptLog>,
         (origin, address): (&Arc<str>, Option<String>),
         (turn, begun): (Turn, Instant),
-    ) -> Box<Track> {
+    ) -> Box<dyn Trace> {
         let attempt = Attempt {
             number: turn.number,
             retry: turn.retry,
@@ -138,8 +113,15 @@ impl Track {
         Box::new(Track { log, attempt: Some(attempt), asked: None, if_dropped })
     }
 
-    /// It has a connection, to this address if that is known.
-    pub(crate) fn connected(&mut self, address: Option<String>, link: Link) {
+    fn tell(&mut self, end: AttemptEnd) {
+        if let Some(attempt) = self.attempt.take() {
+            self.log.ended(Attempt { end, ended: clock::now(), ..attempt });
+        }
+    }
+}
+
+impl Trace for Track {
+    fn connected(&mut self, address: Option<String>, link: Link) {
         if let Some(attempt) = &mut self.attempt {
             attempt.address = address.or(attempt.address.take());
             attempt.connection = Some(link);
@@ -147,16 +129,14 @@ impl Track {
         }
     }
 
-    /// So many bytes were sent.
-    pub(crate) fn sent(&mut self, bytes: u64) {
+    fn sent(&mut self, bytes: u64) {
         if let Some(attempt) = self.attempt.as_mut().filter(|_| bytes > 0) {
             attempt.sent_bytes += bytes;
             self.asked.get_or_insert_with(clock::now);
         }
     }
 
-    /// So many bytes were received.
-    pub(crate) fn received(&mut self, bytes: u64) {
+    fn received(&mut self, bytes: u64) {
         if let Some(attempt) = self.attempt.as_mut().filter(|_| bytes > 0) {
             attempt.received_bytes += bytes;
             if attempt.first_byte.is_none() {
@@ -166,8 +146,7 @@ impl Track {
         }
     }
 
-    /// The head of the final response.
-    pub(crate) fn answered(&mut self, head: &ResponseHead) {
+    fn answered(&mut self, head: &ResponseHead) {
         if let Some(attempt) = &mut self.attempt {
             attempt.status = Some(head.status);
             attempt.content_type = head.headers.get(CONTENT_TYPE).cloned();
@@ -175,25 +154,12 @@ impl Track {
         }
     }
 
-    /// From here on it ends well whenever it is dropped.
-    pub(crate) fn lasts(&mut self) {
+    fn lasts(&mut self) {
         self.if_dropped = AttemptEnd::Whole;
     }
 
-    /// It has ended.
-    pub(crate) fn end(mut self: Box<Self>, end: AttemptEnd) {
+    fn ended(mut self: Box<Self>, end: AttemptEnd) {
         self.tell(end);
-    }
-
-    /// It has failed.
-    pub(crate) fn fail(self: Box<Self>, error: &OriginError) {
-        self.end(AttemptEnd::Failed(error.word()));
-    }
-
-    fn tell(&mut self, end: AttemptEnd) {
-        if let Some(attempt) = self.attempt.take() {
-            self.log.ended(Attempt { end, ended: clock::now(), ..attempt });
-        }
     }
 }
 

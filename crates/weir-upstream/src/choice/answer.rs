@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Waker};
 use crate::choice::decided::Decided;
 use crate::choice::decider::Denial;
 use crate::error::OriginError;
-use crate::origin::Place;
 use crate::request::OriginRequest;
 use crate::upstream::Upstream;
 
@@ -31,9 +30,6 @@ impl Upstream {
         let roster = decided.guest.unwrap_or(roster);
         let so_far = (&[][..], decided.among.as_deref());
         let picked = self.choose(&roster, request, so_far, decided.picked);
-        Ok(picked.and_then(|picked| match &roster.origin(picked.at).place {
-            Place::Tcp { addresses, .. } => addresses.first_known(),
-            Place::Unix { .. } => None,
-        }))
+        Ok(picked.and_then(|picked| roster.origin(picked.at).server.addresses()?.first_known()))
     }
 }

@@ -14,8 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_client::Resolver;
+
 use crate::choice::adjust::Found;
-use crate::client::address;
 
 /// The most addresses of one name.
 pub(crate) const FOUND_MAX: usize = 1000;
@@ -36,7 +37,7 @@ pub(crate) struct Answer {
 }
 
 /// A resolver for names of which no address is known yet.
-pub(crate) fn by_servers(nameservers: &[SocketAddr], patience: Duration) -> address::Resolver {
+pub(crate) fn by_servers(nameservers: &[SocketAddr], patience: Duration) -> Resolver {
     let nameservers: Arc<[SocketAddr]> = nameservers.into();
     Arc::new(move |host, port| {
         let nameservers = nameservers.clone();

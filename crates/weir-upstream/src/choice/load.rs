@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use weir_client::Meter;
 
 /// How many origins share a shelf. A power of two.
 const SHELF: usize = 64;
@@ -148,6 +149,12 @@ impl Load {
         let us = next(packed as u32, now_ms.wrapping_sub((packed >> 32) as u32));
         // A measurement that is lost to another one at the same time is not missed.
         place.store(u64::from(now_ms) << 32 | u64::from(us), Ordering::Relaxed);
+    }
+}
+
+impl Meter for Load {
+    fn moved(&self, bytes: u64) {
+        self.add_bytes(bytes);
     }
 }
 

@@ -6,10 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use weir_client::{ExchangeError, Failure};
 
-use crate::again::retry::Failure;
 use crate::clock;
-use crate::error::OriginError;
 use crate::health::conduct::{Conduct, Counted, Met, slow};
 use crate::health::ejection::{Cause, Event, Suspect, Verdict};
 use crate::origin::Origin;
@@ -46,7 +45,7 @@ impl Origin {
     /// Counts a failed attempt, if it counts against the origin; `waited` for a response in vain.
     pub(crate) fn met_failure(&self, failure: &Failure, waited: Duration, suspect: Suspect) {
         if failure.counts() {
-            let is_late = matches!(failure.error, OriginError::FirstByteTimeout);
+            let is_late = matches!(failure.error, ExchangeError::FirstByteTimeout);
             self.met(Met::Failure(is_late.then(|| micros(waited))), suspect, clock::now());
         }
     }

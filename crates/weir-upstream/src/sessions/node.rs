@@ -1,7 +1,8 @@
 //! The names by which session ids tell origins apart (elsewhere: *route*, *jvmRoute*). It must not know a
 //! session.
 
-use crate::client::service;
+use weir_client::is_service;
+
 use crate::settings::OriginSettings;
 
 /// The name of an origin in session ids, if it has one: its `id`. Behind that of an address of a name stands
@@ -9,7 +10,7 @@ use crate::settings::OriginSettings;
 pub(crate) fn of(origin: &OriginSettings) -> Option<String> {
     let id = origin.node.as_ref()?;
     let Some(at) = origin.at else { return Some(id.clone()) };
-    let is_service = origin.address.host().is_some_and(service::is_service);
+    let is_service = origin.address.host().is_some_and(is_service);
     let here = if is_service { format!("{}-{}", at.ip(), at.port()) } else { at.ip().to_string() };
     Some(format!("{id}-{}", here.replace(['.', ':'], "-")))
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use weir_client::Resolver;
+
 use super::scripted::{fetch, get, gone, serve, settings};
 use crate::Upstream;
 use crate::choice::adjust::Adjustments;
-use crate::client::address::Resolver;
 use crate::upstream::Past;
 
 type Answers = Arc<Mutex<io::Result<Vec<SocketAddr>>>>;

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use tokio::sync::mpsc;
 
 use super::scripted::{fetch, ok, request, serve, upstream};
-use crate::{OriginError, OutBody, OutPart};
+use crate::{ExchangeError, OriginError, OutBody, OutPart};
 
 #[tokio::test]
 async fn whole_bodies_are_sent_with_their_length() {
@@ -103,15 +103,15 @@ async fn broken_off(length: Option<u64>, sent: Vec<OutPart>) -> (OriginError, Ve
 async fn a_body_that_is_broken_off_never_ends_cleanly() {
     let data = |text: &'static str| OutPart::Data(Bytes::from_static(text.as_bytes()));
     let (error, seen) = broken_off(None, vec![data("abc")]).await;
-    assert!(matches!(error, OriginError::BodyAborted));
+    assert!(matches!(error, OriginError::Exchange(ExchangeError::BodyAborted)));
     assert!(!seen.ends_with(b"0\r\n\r\n"), "{seen:?}");
     let (error, seen) = broken_off(Some(5), vec![data("abc")]).await;
-    assert!(matches!(error, OriginError::BodyAborted));
+    assert!(matches!(error, OriginError::Exchange(ExchangeError::BodyAborted)));
     assert!(seen.len() <= 3);
     let (error, _) = broken_off(Some(5), vec![data("abc"), OutPart::End(None)]).await;
-    assert!(matches!(error, OriginError::BodyAborted));
+    assert!(matches!(error, OriginError::Exchange(ExchangeError::BodyAborted)));
     let (error, seen) = broken_off(Some(5), vec![data("abc"), data("def"), OutPart::End(None)]).await;
-    assert!(matches!(error, OriginError::BodyAborted));
+    assert!(matches!(error, OriginError::Exchange(ExchangeError::BodyAborted)));
     assert!(seen.len() <= 5, "nothing beyond the declared length is sent");
 }
 
@@ -136,5 +136,5 @@ async fn an_origin_that_does_not_read_holds_the_sender_back() {
         }
     };
     let (answer, ()) = tokio::join!(fetch(&upstream, post), pump);
-    assert!(matches!(answer, Err(OriginError::WriteTimeout)));
+    assert!(matches!(answer, Err(OriginError::Exchange(ExchangeError::WriteTimeout))));
 }

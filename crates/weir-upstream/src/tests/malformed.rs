@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 
 use super::scripted::{fetch, get, ok, request, serve, upstream};
-use crate::OriginError;
+use crate::{ExchangeError, OriginError};
 
 /// What the origin does after its bytes.
 #[derive(Clone, Copy)]
@@ -236,7 +236,7 @@ async fn an_error_of_a_body_comes_again() {
     .await;
     let mut response = upstream(&origin).send(get("/"), None).await.unwrap();
     assert_eq!(response.body.next().await.unwrap().unwrap(), "half");
-    assert!(matches!(response.body.next().await, Err(OriginError::Incomplete)));
-    assert!(matches!(response.body.next().await, Err(OriginError::Incomplete)));
+    assert!(matches!(response.body.next().await, Err(OriginError::Exchange(ExchangeError::Incomplete))));
+    assert!(matches!(response.body.next().await, Err(OriginError::Exchange(ExchangeError::Incomplete))));
     assert!(!response.body.is_ended());
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_share::Client;
 
 use super::scripted::{fetch, get, head, ok, serve, settings, text, upstream};
-use crate::{Bound, Hurry, OriginError, OriginRequest, Share, Upstream};
+use crate::{Bound, ExchangeError, Hurry, OriginError, OriginRequest, Share, Upstream};
 
 fn capped(url: String, connections: usize, queue: usize) -> Arc<Upstream> {
     let mut settings = settings(&[url]);
@@ -79,7 +79,10 @@ async fn a_full_queue_and_a_long_wait_are_busy() {
     let error = fetch(&upstream, get("/")).await.unwrap_err();
     assert_eq!((error.status().as_u16(), error.retry_after_s()), (503, Some(1)));
     assert_eq!(error.proxy_status(), "connection_limit_reached");
-    assert!(matches!(waiter.await.unwrap(), Err(OriginError::Busy { bound: Bound::Connections, .. })));
+    assert!(matches!(
+        waiter.await.unwrap(),
+        Err(OriginError::Exchange(ExchangeError::Busy { bound: Bound::Connections, .. }))
+    ));
     let counts = &upstream.snapshot().origins[0];
     assert_eq!((counts.waiting, counts.busy, counts.failures), (0, 2, 0));
     holder.abort();
@@ -230,7 +233,10 @@ async fn one_client_has_its_share_and_others_find_a_connection() {
     }
     assert!(upstream.is_spent(Some(Client::of([192, 0, 2, 1].into()))) && !upstream.is_spent(None));
     let more = fetch(&upstream, of(1, "/more")).await;
-    assert!(matches!(more, Err(OriginError::Busy { bound: Bound::ClientShare, .. })), "{more:?}");
+    assert!(
+        matches!(more, Err(OriginError::Exchange(ExchangeError::Busy { bound: Bound::ClientShare, .. }))),
+        "{more:?}"
+    );
     assert_eq!(fetch(&upstream, of(2, "/x")).await.unwrap(), "fine");
     assert_eq!(fetch(&upstream, get("/x")).await.unwrap(), "fine");
     // What others may have joined is counted, and does not wait.
@@ -243,7 +249,10 @@ async fn one_client_has_its_share_and_others_find_a_connection() {
     }
     let begun = tokio::time::Instant::now();
     let more = fetch(&upstream, of(1, "/more")).await;
-    assert!(matches!(more, Err(OriginError::Busy { bound: Bound::ClientShare, .. })), "{more:?}");
+    assert!(
+        matches!(more, Err(OriginError::Exchange(ExchangeError::Busy { bound: Bound::ClientShare, .. }))),
+        "{more:?}"
+    );
     assert!(begun.elapsed() < Duration::from_millis(90), "the queue has room for others alone");
     held.iter().chain(&waiting).for_each(tokio::task::JoinHandle::abort);
     while upstream.is_spent(Some(Client::of([192, 0, 2, 1].into()))) {

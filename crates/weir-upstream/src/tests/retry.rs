@@ -10,12 +10,17 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::sync::mpsc;
 
+use weir_client::{Failure, Kind, Stage};
+
 use super::scripted::{Scripted, fetch, get, gone, head, ok, request, serve, settings, text, upstream};
 use crate::again::budget::{Budget, FLOOR};
-use crate::again::retry::{Failure, Kind, Next, Stage, Tries, after_status, decide};
-use crate::{Bound, OriginError, OriginRequest, OutBody, OutPart, Retries, Retry, RetryOn, Upstream, clock};
+use crate::again::retry::{Next, Tries, after_status, decide};
+use crate::{
+    Bound, ExchangeError, OriginError, OriginRequest, OutBody, OutPart, Retries, Retry, RetryOn, Upstream,
+    clock,
+};
 
-fn check(stage: Stage, kind: Kind, error: OriginError, allowed: Retry, replayable: bool, expect: Next) {
+fn check(stage: Stage, kind: Kind, error: ExchangeError, allowed: Retry, replayable: bool, expect: Next) {
     let failure = Failure { error, stage, kind };
     assert_eq!(
         decide(&failure, allowed, replayable, Tries::default(), &Retries::default()),
@@ -29,14 +34,14 @@ fn the_table() {
     use Kind::{Fresh, Reused};
     use Retry::{Never, Once};
     use Stage::{Answered, NotConnected, NothingSent, Sent};
-    let closed = || OriginError::Terminated;
-    let refused = || OriginError::Refused { source: Arc::new(io::ErrorKind::ConnectionRefused.into()) };
+    let closed = || ExchangeError::Terminated;
+    let refused = || ExchangeError::Refused { source: Arc::new(io::ErrorKind::ConnectionRefused.into()) };
     check(NotConnected, Fresh, refused(), Never, true, Next::Elsewhere);
-    check(NotConnected, Fresh, OriginError::ConnectTimeout, Never, true, Next::Elsewhere);
+    check(NotConnected, Fresh, ExchangeError::ConnectTimeout, Never, true, Next::Elsewhere);
     check(
         NotConnected,
         Fresh,
-        OriginError::Busy { bound: Bound::Connections, retry_after: Default::default() },
+        ExchangeError::Busy { bound: Bound::Connections, retry_after: Default::default() },
         Once,
         true,
         Next::GiveUp,
@@ -48,11 +53,11 @@ fn the_table() {
     check(Sent, Reused, closed(), Once, false, Next::GiveUp);
     check(Sent, Fresh, closed(), Once, true, Next::ElsewhereOrFresh);
     check(Sent, Fresh, closed(), Never, true, Next::GiveUp);
-    for error in [OriginError::FirstByteTimeout, OriginError::WriteTimeout, OriginError::BodyAborted] {
+    for error in [ExchangeError::FirstByteTimeout, ExchangeError::WriteTimeout, ExchangeError::BodyAborted] {
         check(Sent, Reused, error, Once, true, Next::GiveUp);
     }
-    check(Answered, Reused, OriginError::Incomplete, Once, true, Next::GiveUp);
-    check(Answered, Fresh, OriginError::Malformed { reason: "nul" }, Once, true, Next::GiveUp);
+    check(Answered, Reused, ExchangeError::Incomplete, Once, true, Next::GiveUp);
+    check(Answered, Fresh, ExchangeError::Malformed { reason: "nul" }, Once, true, Next::GiveUp);
     let failure = Failure { error: closed(), stage: Sent, kind: Reused };
     let second = Tries { resent: 1, ..Tries::default() };
     assert_eq!(decide(&failure, Once, true, second, &times(1)), Next::GiveUp);
@@ -74,12 +79,12 @@ fn times(times: u32) -> Retries {
 /// What is named is retried, and nothing else.
 #[test]
 fn the_table_by_what_is_named() {
-    let late = Failure { error: OriginError::FirstByteTimeout, stage: Stage::Sent, kind: Kind::Fresh };
+    let late = Failure { error: ExchangeError::FirstByteTimeout, stage: Stage::Sent, kind: Kind::Fresh };
     let on = |on: &[RetryOn]| Retries { on: on.to_vec(), ..Retries::default() };
     let next = |failure, allowed, rules: &Retries| decide(failure, allowed, true, Tries::default(), rules);
     assert_eq!(next(&late, Retry::Once, &on(&[RetryOn::Timeout])), Next::ElsewhereOrFresh);
     assert_eq!(next(&late, Retry::Never, &on(&[RetryOn::Timeout])), Next::GiveUp);
-    let refused = OriginError::Refused { source: Arc::new(io::ErrorKind::ConnectionRefused.into()) };
+    let refused = ExchangeError::Refused { source: Arc::new(io::ErrorKind::ConnectionRefused.into()) };
     let refused = Failure { error: refused, stage: Stage::NotConnected, kind: Kind::Fresh };
     assert_eq!(next(&refused, Retry::Once, &on(&[RetryOn::Closed])), Next::GiveUp);
     let after = |status: u16, allowed, rules: &Retries| {
@@ -291,7 +296,7 @@ async fn what_is_not_idempotent_is_not_sent_twice() {
     assert_eq!(fetch(&upstream, get("/1")).await.unwrap(), "0");
     let mut post = request(Method::POST, "/2");
     post.body = OutBody::Whole(Bytes::from_static(b"order"));
-    assert!(matches!(fetch(&upstream, post).await, Err(OriginError::Terminated)));
+    assert!(matches!(fetch(&upstream, post).await, Err(OriginError::Exchange(ExchangeError::Terminated))));
     assert_eq!(origin.seen().iter().filter(|head| head.starts_with("POST /2")).count(), 1);
     assert_eq!(origin.accepted(), 1);
 }
@@ -323,7 +328,10 @@ async fn an_origin_that_always_hangs_up_is_asked_twice() {
     })
     .await;
     let upstream = upstream(&origin);
-    assert!(matches!(fetch(&upstream, get("/")).await, Err(OriginError::Terminated)));
+    assert!(matches!(
+        fetch(&upstream, get("/")).await,
+        Err(OriginError::Exchange(ExchangeError::Terminated))
+    ));
     assert_eq!(origin.seen().len(), 2);
     assert_eq!(upstream.snapshot().origins[0].failures, 2);
 }

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::scripted::{Peer, fetch, get, settings};
-use crate::{ClientCertificate, OriginError, TlsSettings, Upstream, Verify};
+use crate::{ClientCertificate, ExchangeError, OriginError, TlsSettings, Upstream, Verify};
 
 /// An authority of its own and a folder for the files; the folder is removed with it.
 struct Authority {
@@ -166,7 +166,7 @@ async fn a_wrong_name_and_an_unknown_issuer_are_refused_but_not_without_verifica
     let error = fetch(&upstream("localhost", port, believed), get("/")).await.unwrap_err();
     assert_eq!((error.proxy_status(), error.status().as_u16()), ("tls_certificate_error", 502));
     let error = fetch(&upstream("localhost", port, TlsSettings::default()), get("/")).await.unwrap_err();
-    assert!(matches!(error, OriginError::Certificate { .. }), "{error:?}");
+    assert!(matches!(error, OriginError::Exchange(ExchangeError::Certificate { .. })), "{error:?}");
     let trusting = TlsSettings { verify: Verify::Nothing, ..TlsSettings::default() };
     assert_eq!(fetch(&upstream("localhost", port, trusting), get("/")).await.unwrap(), "localhost");
     serving.abort();
@@ -188,7 +188,7 @@ async fn without_verification_a_certificate_of_version_1_is_taken() {
         let trusting = TlsSettings { verify: Verify::Nothing, ..TlsSettings::default() };
         assert_eq!(fetch(&upstream("localhost", port, trusting), get("/")).await.unwrap(), "localhost");
         let error = fetch(&upstream("localhost", port, TlsSettings::default()), get("/")).await.unwrap_err();
-        assert!(matches!(error, OriginError::Certificate { .. }), "{error:?}");
+        assert!(matches!(error, OriginError::Exchange(ExchangeError::Certificate { .. })), "{error:?}");
         serving.abort();
     }
 }

@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::scripted::{get, head, serve, text, upstream};
-use crate::{OriginError, OriginRequest};
+use crate::{ExchangeError, OriginError, OriginRequest};
 
 fn upgrade() -> OriginRequest {
     let mut request = get("/socket");
@@ -61,6 +61,6 @@ async fn a_switch_to_something_else_is_refused() {
         })
         .await;
         let error = upstream(&origin).send(upgrade(), None).await.unwrap_err();
-        assert!(matches!(error, OriginError::Upgrade), "{switched}: {error}");
+        assert!(matches!(error, OriginError::Exchange(ExchangeError::Upgrade)), "{switched}: {error}");
     }
 }

@@ -11,10 +11,10 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::{Resolver, TokioResolver};
+use weir_client::{is_service, system_resolver};
 
 use super::{Answer, FOUND_MAX};
 use crate::choice::adjust::Found;
-use crate::client::service::is_service;
 use crate::settings::Role;
 
 /// The most targets of a service name that are looked up.
@@ -74,8 +74,8 @@ fn resolver(nameservers: &[SocketAddr], patience: Duration) -> Result<TokioResol
 
 /// The system's resolver.
 async fn by_system(host: &str, port: u16) -> io::Result<Answer> {
-    let all = tokio::net::lookup_host((host, port)).await?;
-    let found: Vec<Found> = all.map(|at| Found::of(at, None, None)).collect();
+    let all = system_resolver()(host.into(), port).await?;
+    let found: Vec<Found> = all.into_iter().map(|at| Found::of(at, None, None)).collect();
     if found.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS));
     }

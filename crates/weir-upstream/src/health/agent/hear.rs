@@ -1,17 +1,14 @@
 //! One connection to the agent of an origin: what is sent first, and the line that comes back. It must not
 //! hold more than a line, nor wait for the end of the connection.
 
-use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout_at};
+use weir_client::Server;
 
 use super::line::{LINE_BYTES_MAX, Reading, read};
 use super::record::Heard;
-use crate::origin::Place;
 use crate::settings::AgentSettings;
 
 /// The longest that an agent may take, where the time between two connections is longer.
@@ -21,25 +18,15 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Cancel safety
 /// Dropped, it closes its connection.
-pub(crate) async fn hear(place: &Place, settings: &AgentSettings) -> Heard {
+pub(crate) async fn hear(server: &Server, settings: &AgentSettings) -> Heard {
     let deadline = Instant::now() + settings.every.min(TIME_MAX);
-    let connecting = timeout_at(deadline, connected(place, settings.port)).await;
+    let connecting = timeout_at(deadline, server.beside(settings.port)).await;
     let Some(mut stream) = connecting.ok().flatten() else { return Heard::Unreachable };
     let talk = timeout_at(deadline, line(&mut stream, &settings.send)).await;
     talk.unwrap_or(Heard::Broken)
 }
 
-/// A connection to the address that the origin answered at last, or to another one.
-async fn connected(place: &Place, port: u16) -> Option<TcpStream> {
-    let Place::Tcp { addresses, .. } = place else { return None };
-    let known = addresses.current().await.ok()?;
-    let first = known.preferred.load(Ordering::Relaxed);
-    let all = known.list.iter().cycle().skip(first).take(known.list.len());
-    let all: Vec<SocketAddr> = all.map(|address| SocketAddr::new(address.ip(), port)).collect();
-    TcpStream::connect(&all[..]).await.ok()
-}
-
-async fn line(stream: &mut TcpStream, send: &[u8]) -> Heard {
+async fn line(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), send: &[u8]) -> Heard {
     // An agent that reads nothing may have sent its line and closed.
     let _ = stream.write_all(send).await;
     let mut received = Vec::new();

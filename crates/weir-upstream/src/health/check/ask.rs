@@ -3,26 +3,19 @@
 //! a window of its body.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 use tokio::time::{Instant, timeout_at};
-use weir_wire::{BodyPart, BodyReader, ResponseHead};
+use weir_client::{AttemptEnd, BodyFault, ExchangeError, Single};
 
-use crate::again::attempt::new_connection;
-use crate::again::track::{AttemptEnd, AttemptLog, Turn};
-use crate::client::connection::{Connection, Want};
-use crate::client::exchange::{Terms, broken, exchange, limits, malformed};
-use crate::client::outgoing::Outgoing;
+use crate::again::track::{AttemptLog, Turn};
 use crate::clock;
-use crate::error::OriginError;
-use crate::health::ejection::Suspect;
 use crate::origin::Origin;
 use crate::request::OriginRequest;
-use crate::settings::{Bounds, CheckAsk, CheckRequest, Timeouts};
+use crate::settings::{Bounds, CheckAsk, CheckRequest};
 
 /// The largest body of a response that passes.
 pub(crate) const BODY_BYTES_MAX: u64 = 256 * 1024;
@@ -36,7 +29,7 @@ pub type CheckLog = Arc<dyn Fn(Option<&OriginRequest>) -> Option<Arc<dyn Attempt
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// No response, or not a whole one.
-    Origin(OriginError),
+    Origin(ExchangeError),
     /// It took too long.
     Late(Duration),
     /// A status that does not pass.
@@ -78,29 +71,28 @@ pub(crate) async fn ask(
         CheckAsk::Request(wanted) => Some((wanted, request(origin, wanted))),
     };
     let log = log(request.as_ref().map(|(_, request)| request));
-    let mut track = log.map(|log| origin.track(&log, Turn::FIRST, clock::now()));
-    let connecting = timeout_at(deadline, new_connection(origin, limit, &mut track)).await;
-    let mut connection = match connecting.unwrap_or(Err(OriginError::ConnectTimeout)) {
-        Ok(connection) => connection,
+    let mut trace = log.map(|log| origin.track(&log, Turn::FIRST, clock::now()));
+    let connecting = timeout_at(deadline, origin.server.single(limit, &mut trace)).await;
+    let mut single = match connecting.unwrap_or(Err(ExchangeError::ConnectTimeout)) {
+        Ok(single) => single,
         Err(error) => {
-            track.into_iter().for_each(|track| track.fail(&error));
+            trace.into_iter().for_each(|trace| trace.ended(AttemptEnd::Failed(error.word())));
             return Err(Fault::Origin(error));
         }
     };
     let Some((wanted, request)) = request else {
-        track.into_iter().for_each(|track| track.end(AttemptEnd::Whole));
+        single.end();
         return Ok(());
     };
-    connection.track = track;
     let bounds = Bounds { head_bytes_max: bounds.head_bytes_max.min(HEAD_BYTES_MAX), ..*bounds };
-    let work = response(&mut connection, (&request, wanted), &bounds, limit);
+    let work = response(&mut single, (&request, wanted), &bounds, limit);
     let result = timeout_at(deadline, work).await.unwrap_or(Err(Fault::Late(limit)));
     match &result {
-        Err(Fault::Origin(error)) => connection.fail_attempt(error),
-        Err(Fault::Late(_)) => connection.fail_attempt(&OriginError::ReadTimeout),
+        Err(Fault::Origin(error)) => single.fail(error),
+        Err(Fault::Late(_)) => single.fail(&ExchangeError::ReadTimeout),
         // Weir ends it.
         Err(Fault::Huge) => {}
-        Ok(()) | Err(Fault::Status(_) | Fault::Body) => connection.end_attempt(),
+        Ok(()) | Err(Fault::Status(_) | Fault::Body) => single.end(),
     }
     result
 }
@@ -120,73 +112,27 @@ fn request(origin: &Origin, wanted: &CheckRequest) -> OriginRequest {
 
 /// Sends the request and reads the whole response.
 async fn response(
-    connection: &mut Connection,
+    single: &mut Single,
     (request, wanted): (&OriginRequest, &CheckRequest),
     bounds: &Bounds,
     limit: Duration,
 ) -> Result<(), Fault> {
-    let timeouts = Timeouts { first_byte: limit, between_bytes: limit, ..Timeouts::default() };
-    let terms = Terms {
-        request,
-        login: None,
-        suspect: Suspect::of(request),
-        interim: None,
-        timeouts: &timeouts,
-        bounds,
-        turn: Turn::FIRST,
-        answers: None,
-    };
-    let mut outgoing = Outgoing::last(request);
-    let head = exchange(connection, &mut outgoing, &terms).await;
-    let ResponseHead { status, framing, .. } = match head {
-        Ok((head, _)) => {
-            if let Some(track) = &mut connection.track {
-                track.answered(&head);
-            }
-            head
-        }
-        Err(failure) => return Err(Fault::Origin(failure.error)),
-    };
-    let mut reader = BodyReader::new(framing, &limits(bounds));
+    let head = single.ask(request.head(), bounds, limit).await.map_err(Fault::Origin)?;
     let mut search = Search::new(&wanted.body);
-    body(connection, &mut reader, &mut search).await?;
-    let status = status.as_u16();
+    let mut feed = |data: &[u8]| {
+        search.feed(data);
+        true
+    };
+    let read = single.read(&head, (bounds, BODY_BYTES_MAX), &mut feed).await;
+    read.map_err(|fault| match fault {
+        BodyFault::Exchange(error) => Fault::Origin(error),
+        BodyFault::Huge | BodyFault::Refused => Fault::Huge,
+    })?;
+    let status = head.status.as_u16();
     if !wanted.statuses.iter().any(|range| range.contains(&status)) {
         return Err(Fault::Status(status));
     }
     if search.is_found { Ok(()) } else { Err(Fault::Body) }
-}
-
-/// Reads a body to its end.
-async fn body(
-    connection: &mut Connection,
-    reader: &mut BodyReader,
-    search: &mut Search<'_>,
-) -> Result<(), Fault> {
-    let mut seen_bytes = 0_u64;
-    loop {
-        if seen_bytes.saturating_add(reader.left().unwrap_or(0)) > BODY_BYTES_MAX {
-            return Err(Fault::Huge);
-        }
-        match reader.read(&mut connection.incoming).map_err(|fault| Fault::Origin(malformed(fault)))? {
-            BodyPart::Data(data) => {
-                seen_bytes += data.len() as u64;
-                search.feed(&data);
-            }
-            BodyPart::End(_) => return Ok(()),
-            BodyPart::More => {
-                let read = poll_fn(|cx| connection.poll_fill(cx, Want::Body(Some(0)))).await;
-                match read {
-                    Ok(0) => {
-                        reader.end_of_input().map_err(|fault| Fault::Origin(malformed(fault)))?;
-                        return Ok(());
-                    }
-                    Ok(_) => {}
-                    Err(error) => return Err(Fault::Origin(broken(error, || OriginError::Incomplete))),
-                }
-            }
-        }
-    }
 }
 
 /// Looks for a text in a body that comes in pieces.

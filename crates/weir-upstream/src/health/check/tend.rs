@@ -202,7 +202,7 @@ fn tell(origin: &Origin, before: State, after: State, why: Option<&str>) {
 }
 
 async fn listen(origin: &Origin, settings: &AgentSettings) {
-    let heard = hear(&origin.place, settings).await;
+    let heard = hear(&origin.server, settings).await;
     let mut record = origin.agent.lock();
     let news = record.hear(&heard, clock::now());
     let (said, line) = (record.said, record.line().to_owned());

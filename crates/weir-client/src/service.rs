@@ -1,7 +1,7 @@
 //! Names of services (RFC 2782), as they are told from names of hosts. It must not ask DNS.
 
 /// Whether it is the name of a service (RFC 2782), whose addresses are in SRV records.
-pub(crate) fn is_service(host: &str) -> bool {
+pub fn is_service(host: &str) -> bool {
     let mut labels = host.split('.');
     let is_marked =
         |label: Option<&str>| label.is_some_and(|label| label.len() > 1 && label.starts_with('_'));

@@ -12,8 +12,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-use crate::client::service::domain_of;
-use crate::error::UpstreamError;
+use crate::error::SetupError;
+use crate::service::domain_of;
 use crate::settings::{ClientCertificate, OriginAddress, TlsSettings, Verify};
 
 /// How to begin TLS with one `https` origin.
@@ -36,10 +36,9 @@ impl std::fmt::Debug for Tls {
 pub(crate) fn server_name(
     settings: &TlsSettings,
     address: &OriginAddress,
-) -> Result<ServerName<'static>, UpstreamError> {
+) -> Result<ServerName<'static>, SetupError> {
     let text = settings.server_name.as_deref().or(address.host().map(domain_of)).unwrap_or_default();
-    let bad =
-        || UpstreamError::Tls { reason: format!("{text:?} is not a name that a certificate can carry") };
+    let bad = || SetupError::Tls { reason: format!("{text:?} is not a name that a certificate can carry") };
     ServerName::try_from(text.to_owned()).map_err(|_| bad())
 }
 
@@ -47,7 +46,7 @@ pub(crate) fn server_name(
 ///
 /// # Errors
 /// When a file cannot be read or does not hold what it should.
-pub(crate) fn connector(settings: &TlsSettings) -> Result<TlsConnector, UpstreamError> {
+pub(crate) fn connector(settings: &TlsSettings) -> Result<TlsConnector, SetupError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -81,7 +80,7 @@ static NATIVE_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(store)
 });
 
-fn roots_from(path: &Path) -> Result<RootCertStore, UpstreamError> {
+fn roots_from(path: &Path) -> Result<RootCertStore, SetupError> {
     let mut store = RootCertStore::empty();
     for certificate in certificates(path)? {
         store.add(certificate).map_err(unusable)?;
@@ -91,15 +90,15 @@ fn roots_from(path: &Path) -> Result<RootCertStore, UpstreamError> {
 
 fn client_certificate(
     files: &ClientCertificate,
-) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), UpstreamError> {
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), SetupError> {
     let chain = certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
-        .map_err(|error| UpstreamError::Tls { reason: format!("{}: {error}", files.key.display()) })?;
+        .map_err(|error| SetupError::Tls { reason: format!("{}: {error}", files.key.display()) })?;
     Ok((chain, key))
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, UpstreamError> {
-    let bad = |reason: String| UpstreamError::Tls { reason: format!("{}: {reason}", path.display()) };
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let bad = |reason: String| SetupError::Tls { reason: format!("{}: {reason}", path.display()) };
     let text = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {
@@ -109,7 +108,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, UpstreamErr
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, UpstreamError> {
+fn read(path: &Path) -> Result<Vec<u8>, SetupError> {
     /// More than all roots that browsers know.
     const BYTES_MAX: u64 = 16 << 20;
     let read = || {
@@ -124,11 +123,11 @@ fn read(path: &Path) -> Result<Vec<u8>, UpstreamError> {
         )?;
         Ok(bytes)
     };
-    read().map_err(|source| UpstreamError::File { path: path.to_owned(), source })
+    read().map_err(|source| SetupError::File { path: path.to_owned(), source })
 }
 
-fn unusable(error: rustls::Error) -> UpstreamError {
-    UpstreamError::Tls { reason: error.to_string() }
+fn unusable(error: rustls::Error) -> SetupError {
+    SetupError::Tls { reason: error.to_string() }
 }
 
 /// Trusts any certificate, as `verify = false` asks. Signatures are still checked where webpki can read the

@@ -2,8 +2,7 @@
 //! delay a request that could use a known address.
 //!
 //! A request waits for a lookup only when no address is known yet. Otherwise it takes the known ones, and one
-//! request starts a renewal when they are old. [`crate::Upstream::tend`] renews them without requests as
-//! well.
+//! request starts a renewal when they are old. [`Addresses::renew`] renews them without requests as well.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +16,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 
 use crate::clock;
-use crate::error::OriginError;
+use crate::error::ExchangeError;
 
 /// The most addresses that are kept of a name.
 const ADDRESSES_MAX: usize = 16;
@@ -26,10 +25,10 @@ const FAILURE_KEPT: Duration = Duration::from_secs(1);
 
 type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// How a name is looked up.
-pub(crate) type Resolver = Arc<dyn Fn(Arc<str>, u16) -> Looking + Send + Sync>;
+pub type Resolver = Arc<dyn Fn(Arc<str>, u16) -> Looking + Send + Sync>;
 
 /// The system's resolver, on tokio's blocking threads.
-pub(crate) fn system() -> Resolver {
+pub fn system() -> Resolver {
     Arc::new(|host, port| {
         Box::pin(async move { Ok(tokio::net::lookup_host((&*host, port)).await?.collect::<Vec<_>>()) })
     })
@@ -45,7 +44,7 @@ pub(crate) struct Known {
 }
 
 /// A name and its known addresses.
-pub(crate) struct Addresses {
+pub struct Addresses {
     host: Arc<str>,
     port: u16,
     /// Whether it is an IP address, which is never looked up.
@@ -54,7 +53,7 @@ pub(crate) struct Addresses {
     times: Mutex<(Duration, Duration)>,
     resolver: Resolver,
     known: ArcSwapOption<Known>,
-    failed: Mutex<Option<(Instant, OriginError)>>,
+    failed: Mutex<Option<(Instant, ExchangeError)>>,
     renewing: AtomicBool,
     gate: tokio::sync::Mutex<()>,
 }
@@ -87,17 +86,17 @@ impl Addresses {
     }
 
     /// Changes the age at which addresses are looked up again, and the longest wait for that.
-    pub(crate) fn retime(&self, every: Duration, patience: Duration) {
+    pub fn retime(&self, every: Duration, patience: Duration) {
         *self.times.lock() = (every, patience);
     }
 
     /// The number of addresses known.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.known.load().as_ref().map_or(0, |known| known.list.len())
     }
 
     /// Those that are known, without ports.
-    pub(crate) fn ips(&self) -> Vec<IpAddr> {
+    pub fn ips(&self) -> Vec<IpAddr> {
         let known = self.known.load();
         known.iter().flat_map(|known| &known.list).map(|address| address.ip()).collect()
     }
@@ -111,14 +110,14 @@ impl Addresses {
     }
 
     /// The one to be tried first, where one is known.
-    pub(crate) fn first_known(&self) -> Option<SocketAddr> {
+    pub fn first_known(&self) -> Option<SocketAddr> {
         let known = self.known.load();
         let known = known.as_deref()?;
         known.list.get(known.preferred.load(Ordering::Relaxed)).or(known.list.first()).copied()
     }
 
     /// Whether this is one of its addresses.
-    pub(crate) fn has(&self, address: SocketAddr) -> bool {
+    pub fn has(&self, address: SocketAddr) -> bool {
         self.known.load().as_ref().is_some_and(|known| known.list.contains(&address))
     }
 
@@ -126,7 +125,7 @@ impl Addresses {
     ///
     /// # Errors
     /// Those of the lookup.
-    pub(crate) async fn current(self: &Arc<Self>) -> Result<Arc<Known>, OriginError> {
+    pub(crate) async fn current(self: &Arc<Self>) -> Result<Arc<Known>, ExchangeError> {
         let Some(known) = self.known.load_full() else {
             return self.first().await;
         };
@@ -144,7 +143,7 @@ impl Addresses {
     ///
     /// # Errors
     /// Those of the lookup.
-    pub(crate) async fn renew(self: &Arc<Self>) -> Result<(), OriginError> {
+    pub async fn renew(self: &Arc<Self>) -> Result<(), ExchangeError> {
         let due = match self.known.load_full() {
             None => true,
             Some(known) => self.is_old(&known, clock::now()),
@@ -161,7 +160,7 @@ impl Addresses {
     }
 
     /// One lookup for all requests that wait for it.
-    async fn first(self: &Arc<Self>) -> Result<Arc<Known>, OriginError> {
+    async fn first(self: &Arc<Self>) -> Result<Arc<Known>, ExchangeError> {
         let _turn = self.gate.lock().await;
         if let Some(known) = self.known.load_full() {
             return Ok(known);
@@ -175,7 +174,7 @@ impl Addresses {
         self.look_up().await
     }
 
-    async fn look_up(&self) -> Result<Arc<Known>, OriginError> {
+    async fn look_up(&self) -> Result<Arc<Known>, ExchangeError> {
         let host = self.host.clone();
         let looking = (self.resolver)(host.clone(), self.port);
         let patience = self.times.lock().1;
@@ -183,10 +182,10 @@ impl Addresses {
             Ok(Ok(list)) if !list.is_empty() => return Ok(self.learn(list)),
             Ok(Ok(_)) => {
                 let source = Arc::new(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
-                OriginError::Lookup { host, source }
+                ExchangeError::Lookup { host, source }
             }
-            Ok(Err(source)) => OriginError::Lookup { host, source: Arc::new(source) },
-            Err(_) => OriginError::LookupTimeout { host },
+            Ok(Err(source)) => ExchangeError::Lookup { host, source: Arc::new(source) },
+            Err(_) => ExchangeError::LookupTimeout { host },
         };
         tracing::warn!(host = %self.host, kept = self.count(), %error, "cannot look up the origin's name");
         *self.failed.lock() = Some((clock::now(), error.clone()));

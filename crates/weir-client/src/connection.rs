@@ -10,12 +10,10 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt as _;
 
-use crate::again::track::{AttemptEnd, Track};
-use crate::choice::load::Load;
-use crate::client::tally::Tally;
-use crate::client::timer::Timer;
-use crate::client::transport::Transport;
-use crate::error::OriginError;
+use crate::error::ExchangeError;
+use crate::tally::{AttemptEnd, Meter, Tally, Trace};
+use crate::timer::Timer;
+use crate::transport::Transport;
 
 /// Room made for a response head and the first of its body.
 const HEAD_SPARE_BYTES: usize = 16 * 1024;
@@ -67,9 +65,9 @@ pub(crate) struct Connection {
     /// The site that bytes sent on this connection are charged to, while a request uses it.
     pub(crate) tally: Option<Arc<dyn Tally>>,
     /// The attempt that uses it, where a log wants to know.
-    pub(crate) track: Option<Box<Track>>,
+    pub(crate) trace: Option<Box<dyn Trace>>,
     /// Where the origin's bytes are counted.
-    pub(crate) load: Option<Load>,
+    pub(crate) meter: Option<Arc<dyn Meter>>,
 }
 
 impl Connection {
@@ -82,8 +80,8 @@ impl Connection {
             home: Home::current(),
             served: 0,
             tally: None,
-            track: None,
-            load: None,
+            trace: None,
+            meter: None,
         }
     }
 
@@ -92,11 +90,11 @@ impl Connection {
     /// # Errors
     /// When its stream cannot be moved; it is closed then.
     pub(crate) fn moved_here(mut self: Box<Self>) -> io::Result<Box<Self>> {
-        let Self { transport, incoming, mut timer, served, load, .. } = *self;
+        let Self { transport, incoming, mut timer, served, meter, .. } = *self;
         timer.forget();
         let transport = transport.moved_here()?;
         let home = Home::current();
-        *self = Self { transport, incoming, timer, home, served, tally: None, track: None, load };
+        *self = Self { transport, incoming, timer, home, served, tally: None, trace: None, meter };
         Ok(self)
     }
 
@@ -130,36 +128,36 @@ impl Connection {
         if let Some(tally) = &self.tally {
             tally.received(bytes as u64);
         }
-        if let Some(load) = &self.load {
-            load.add_bytes(bytes as u64);
+        if let Some(meter) = &self.meter {
+            meter.moved(bytes as u64);
         }
-        if let Some(track) = &mut self.track {
-            track.received(bytes as u64);
+        if let Some(trace) = &mut self.trace {
+            trace.received(bytes as u64);
         }
     }
 
     /// Notes bytes that were sent.
     pub(crate) fn sent(&mut self, bytes: u64) {
         weir_yield::moved(bytes);
-        if let Some(load) = self.load.as_ref().filter(|_| bytes > 0) {
-            load.add_bytes(bytes);
+        if let Some(meter) = self.meter.as_ref().filter(|_| bytes > 0) {
+            meter.moved(bytes);
         }
-        if let Some(track) = &mut self.track {
-            track.sent(bytes);
+        if let Some(trace) = &mut self.trace {
+            trace.sent(bytes);
         }
     }
 
     /// The attempt that uses it has ended well.
     pub(crate) fn end_attempt(&mut self) {
-        if let Some(track) = self.track.take() {
-            track.end(AttemptEnd::Whole);
+        if let Some(trace) = self.trace.take() {
+            trace.ended(AttemptEnd::Whole);
         }
     }
 
     /// The attempt that uses it has failed.
-    pub(crate) fn fail_attempt(&mut self, error: &OriginError) {
-        if let Some(track) = self.track.take() {
-            track.fail(error);
+    pub(crate) fn fail_attempt(&mut self, error: &ExchangeError) {
+        if let Some(trace) = self.trace.take() {
+            trace.ended(AttemptEnd::Failed(error.word()));
         }
     }
 

@@ -15,8 +15,8 @@ use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 use weir_wire::print;
 
-use crate::client::transport::Transport;
-use crate::request::{OriginRequest, OutBody, OutPart};
+use crate::message::{OutBody, OutPart, RequestHead};
+use crate::transport::Transport;
 
 /// Bodies up to here are copied behind the head, so that both leave in one buffer.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
@@ -66,7 +66,7 @@ enum Source {
 
 impl Outgoing {
     /// Prints the head of a request and takes its body. [`Self::into_stream`] gives a streamed body back.
-    pub(crate) fn new(request: &OriginRequest, body: OutBody) -> Self {
+    pub(crate) fn new(request: &RequestHead<'_>, body: OutBody) -> Self {
         let mut printed = Vec::with_capacity(64 + request.target.len() + request.headers.len() * 64);
         head(&mut printed, request, &body);
         let (data, source) = match body {
@@ -92,7 +92,7 @@ impl Outgoing {
     }
 
     /// Prints a request without a body, after which the connection is not used again (RFC 9112 §9.6).
-    pub(crate) fn last(request: &OriginRequest) -> Self {
+    pub(crate) fn last(request: &RequestHead<'_>) -> Self {
         let mut outgoing = Self::new(request, OutBody::Empty);
         outgoing.printed.truncate(outgoing.printed.len() - b"\r\n".len());
         print::field(&mut outgoing.printed, CONNECTION.as_str(), b"close");
@@ -213,18 +213,18 @@ impl Outgoing {
 }
 
 /// RFC 9112 §3, §5: the request line, the fields, and what frames the body.
-fn head(out: &mut Vec<u8>, request: &OriginRequest, body: &OutBody) {
+fn head(out: &mut Vec<u8>, request: &RequestHead<'_>, body: &OutBody) {
     assert!(
         !request.target.is_empty() && request.target.iter().all(u8::is_ascii_graphic),
         "a target is visible ASCII: the edge has parsed it"
     );
     out.extend_from_slice(request.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(&request.target);
+    out.extend_from_slice(request.target);
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    fields(out, &request.headers, body);
+    fields(out, request.headers, body);
     match body {
-        OutBody::Empty if expects_content(&request.method) => length(out, 0),
+        OutBody::Empty if expects_content(request.method) => length(out, 0),
         OutBody::Empty => {}
         OutBody::Whole(bytes) => length(out, bytes.len() as u64),
         OutBody::Stream { length: Some(bytes), .. } => length(out, *bytes),
@@ -232,7 +232,7 @@ fn head(out: &mut Vec<u8>, request: &OriginRequest, body: &OutBody) {
             print::field(out, TRANSFER_ENCODING.as_str(), b"chunked");
         }
     }
-    if let Some(protocols) = &request.upgrade {
+    if let Some(protocols) = request.upgrade {
         upgrade(out, protocols);
     }
     print::end(out);

@@ -8,16 +8,16 @@ use tokio::sync::oneshot;
 use weir_share::{ByClient, gives_way, leaves_some};
 
 use super::bounds::PoolBounds;
-use crate::client::connection::{Connection, Home};
+use crate::connection::{Connection, Home};
 use crate::error::Bound;
-use crate::request::Share;
+use crate::share::Share;
 
 /// The client that something counts against; `None` where that is not known.
-pub(crate) type Client = Option<weir_share::Client>;
+pub type Client = Option<weir_share::Client>;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub enum Demand {
     /// An idle connection if there is one.
     Any,
     /// The right to make a connection, after an idle one has just failed.

@@ -3,13 +3,14 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Buf;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::client::connection::Connection;
-use crate::client::pool::Lease;
-use crate::error::OriginError;
+use crate::connection::Connection;
+use crate::error::{Bound, ExchangeError};
+use crate::pool::slot::Lease;
 
 /// A byte stream to the origin. Counts among the origin's streams until dropped. Where it gives way to
 /// another client's, its connection is closed, and it ends as if the origin had left; flushing it says
@@ -22,11 +23,9 @@ pub struct Tunnel {
 
 impl Tunnel {
     pub(crate) fn new(mut lease: Lease) -> Self {
-        if let Some(track) = &mut lease.connection.track {
-            track.lasts();
+        if let Some(trace) = &mut lease.connection.trace {
+            trace.lasts();
         }
-        // It no longer holds one of the connections that requests share.
-        lease.busy = None;
         Self { lease: Some(lease) }
     }
 
@@ -35,7 +34,8 @@ impl Tunnel {
         if self.lease.as_mut().is_some_and(|lease| lease.permit.poll_gone(cx).is_ready())
             && let Some(mut lease) = self.lease.take()
         {
-            lease.connection.fail_attempt(&OriginError::gave_way());
+            let (bound, retry_after) = (Bound::ClientShare, Duration::ZERO);
+            lease.connection.fail_attempt(&ExchangeError::Busy { bound, retry_after });
         }
         self.lease.as_mut().map(|lease| &mut *lease.connection)
     }

@@ -7,7 +7,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,32 +15,13 @@ use http::StatusCode;
 use http::header::{CONNECTION, EXPECT, UPGRADE};
 use weir_wire::{Limits, Malformed, Persistence, ResponseHead, ResponseReader};
 
-use crate::again::retry::{Failure, Kind, Stage};
-use crate::again::track::Turn;
-use crate::client::connection::{Connection, Want};
-use crate::client::login::LoginUse;
-use crate::client::outgoing::{Outgoing, SendError, Sending};
 use crate::clock;
-use crate::error::OriginError;
-use crate::health::ejection::Suspect;
-use crate::request::{Interim, InterimSender, OriginRequest};
-use crate::settings::{Bounds, Timeouts};
-
-/// What one exchange needs to know besides its connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms<'a> {
-    pub(crate) request: &'a OriginRequest,
-    /// The connections that belong to its client's connection.
-    pub(crate) login: Option<&'a LoginUse>,
-    /// What may be the cause of a failure besides the origin.
-    pub(crate) suspect: Suspect,
-    pub(crate) interim: Option<&'a InterimSender>,
-    pub(crate) timeouts: &'a Timeouts,
-    pub(crate) bounds: &'a Bounds,
-    pub(crate) turn: Turn,
-    /// Is set once a byte of a response has come.
-    pub(crate) answers: Option<&'a AtomicBool>,
-}
+use crate::connection::{Connection, Want};
+use crate::error::ExchangeError;
+use crate::exchange::{Failure, Kind, Stage, Terms};
+use crate::h1::outgoing::{Outgoing, SendError, Sending};
+use crate::message::{Interim, RequestHead};
+use crate::settings::Bounds;
 
 /// The limits of a head and of trailers.
 pub(crate) fn limits(bounds: &Bounds) -> Limits {
@@ -106,7 +87,7 @@ impl State {
         connection: &mut Connection,
         outgoing: &mut Outgoing,
         terms: &Terms<'_>,
-    ) -> Poll<Result<ResponseHead, OriginError>> {
+    ) -> Poll<Result<ResponseHead, ExchangeError>> {
         let blocked = match self.send(cx, connection, outgoing) {
             Ok(sending) => sending,
             Err(error) => return Poll::Ready(Err(error)),
@@ -117,8 +98,8 @@ impl State {
             Ok(None) => {}
         }
         let (limit, late) = match blocked {
-            Sending::Done => (terms.timeouts.first_byte, OriginError::FirstByteTimeout),
-            Sending::Blocked => (terms.timeouts.between_bytes, OriginError::WriteTimeout),
+            Sending::Done => (terms.timeouts.first_byte, ExchangeError::FirstByteTimeout),
+            Sending::Blocked => (terms.timeouts.between_bytes, ExchangeError::WriteTimeout),
             // The client that sends the body has a limit of its own.
             Sending::Starved => return Poll::Pending,
         };
@@ -130,7 +111,7 @@ impl State {
         cx: &mut Context<'_>,
         connection: &mut Connection,
         outgoing: &mut Outgoing,
-    ) -> Result<Sending, OriginError> {
+    ) -> Result<Sending, ExchangeError> {
         if !matches!(self.sending, Progress::Sending) {
             return Ok(Sending::Done);
         }
@@ -155,7 +136,7 @@ impl State {
                 Ok(Sending::Starved)
             }
             Ok(Sending::Blocked) => Ok(Sending::Blocked),
-            Err(SendError::Aborted) => Err(OriginError::BodyAborted),
+            Err(SendError::Aborted) => Err(ExchangeError::BodyAborted),
             Err(SendError::Stream) => {
                 self.sending = Progress::Broken;
                 Ok(Sending::Done)
@@ -168,10 +149,10 @@ impl State {
         cx: &mut Context<'_>,
         connection: &mut Connection,
         terms: &Terms<'_>,
-    ) -> Result<Option<ResponseHead>, OriginError> {
+    ) -> Result<Option<ResponseHead>, ExchangeError> {
         loop {
             while let Some(mut head) =
-                self.reader.read(&mut connection.incoming, &terms.request.method).map_err(malformed)?
+                self.reader.read(&mut connection.incoming, terms.request.method).map_err(malformed)?
             {
                 if matches!(self.sending, Progress::Broken) {
                     head.persistence = Persistence::Close;
@@ -193,22 +174,22 @@ impl State {
     }
 
     /// The stream ended: before a response, or inside its head.
-    fn ended(&self, connection: &Connection) -> OriginError {
+    fn ended(&self, connection: &Connection) -> ExchangeError {
         if self.answered || !connection.incoming.is_empty() {
-            OriginError::Incomplete
+            ExchangeError::Incomplete
         } else {
-            OriginError::Terminated
+            ExchangeError::Terminated
         }
     }
 
     /// Whether this is the final response. Interim ones are passed on (RFC 9110 §15.2).
-    fn is_final(&mut self, head: &ResponseHead, terms: &Terms<'_>) -> Result<bool, OriginError> {
+    fn is_final(&mut self, head: &ResponseHead, terms: &Terms<'_>) -> Result<bool, ExchangeError> {
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             let whole = matches!(self.sending, Progress::Sent);
-            return if whole && is_asked_for(head, terms.request) {
+            return if whole && is_asked_for(head, &terms.request) {
                 Ok(true)
             } else {
-                Err(OriginError::Upgrade)
+                Err(ExchangeError::Upgrade)
             };
         }
         if !head.status.is_informational() {
@@ -216,7 +197,7 @@ impl State {
         }
         self.interims += 1;
         if self.interims > terms.bounds.interim_max {
-            return Err(OriginError::Malformed { reason: "too-many-interim-responses" });
+            return Err(ExchangeError::Malformed { reason: "too-many-interim-responses" });
         }
         let expected = head.status != StatusCode::CONTINUE || terms.request.headers.contains_key(EXPECT);
         if expected && let Some(to) = terms.interim {
@@ -228,8 +209,8 @@ impl State {
 }
 
 /// RFC 9110 §7.8: the origin switches to a protocol that was named, and says to which.
-fn is_asked_for(head: &ResponseHead, request: &OriginRequest) -> bool {
-    let Some(wanted) = request.upgrade.as_ref().and_then(|value| value.to_str().ok()) else { return false };
+fn is_asked_for(head: &ResponseHead, request: &RequestHead<'_>) -> bool {
+    let Some(wanted) = request.upgrade.and_then(|value| value.to_str().ok()) else { return false };
     let Some(chosen) = head.headers.get(UPGRADE).and_then(|value| value.to_str().ok()) else { return false };
     let named = head.headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named =
@@ -239,17 +220,17 @@ fn is_asked_for(head: &ResponseHead, request: &OriginRequest) -> bool {
 }
 
 /// The error of a head or body that the codec refuses.
-pub(crate) fn malformed(fault: Malformed) -> OriginError {
+pub(crate) fn malformed(fault: Malformed) -> ExchangeError {
     let reason = fault.reason();
     match reason {
-        "head-too-large" | "too-many-fields" | "line-too-long" => OriginError::HeadTooLarge { reason },
-        _ if fault.is_truncation() => OriginError::Incomplete,
-        _ => OriginError::Malformed { reason },
+        "head-too-large" | "too-many-fields" | "line-too-long" => ExchangeError::HeadTooLarge { reason },
+        _ if fault.is_truncation() => ExchangeError::Incomplete,
+        _ => ExchangeError::Malformed { reason },
     }
 }
 
 /// The error of a failed read: that of TLS, or `ended` where the connection was reset.
-pub(crate) fn broken(error: io::Error, ended: impl FnOnce() -> OriginError) -> OriginError {
+pub(crate) fn broken(error: io::Error, ended: impl FnOnce() -> ExchangeError) -> ExchangeError {
     let tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
-    if tls { crate::client::connect::handshake(error) } else { ended() }
+    if tls { crate::connect::handshake(error) } else { ended() }
 }

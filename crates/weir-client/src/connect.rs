@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,17 +13,23 @@ use std::time::Duration;
 
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::client::address::Known;
-use crate::client::connection::Connection;
-use crate::client::tls::Tls;
-use crate::client::transport::Transport;
-use crate::error::OriginError;
-use crate::origin::Place;
+use crate::address::{Addresses, Known};
+use crate::connection::Connection;
+use crate::error::ExchangeError;
+use crate::tls::Tls;
+use crate::transport::Transport;
 
 /// How long an address is tried alone before the next one is tried beside it (RFC 8305 §5).
 const LEAD: Duration = Duration::from_millis(250);
 /// The most addresses that one connection is tried at.
 const TRIED_MAX: usize = 8;
+
+/// How a server is reached.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Tcp { addresses: Arc<Addresses>, tls: Option<Tls> },
+    Unix { path: PathBuf },
+}
 
 /// Connects, TLS handshake included, within `limit`. Name lookups have their own limit.
 ///
@@ -32,7 +38,7 @@ const TRIED_MAX: usize = 8;
 ///
 /// # Cancel safety
 /// Dropped, it closes what was under way.
-pub(crate) async fn connect(place: &Place, limit: Duration) -> Result<Box<Connection>, OriginError> {
+pub(crate) async fn connect(place: &Place, limit: Duration) -> Result<Box<Connection>, ExchangeError> {
     let transport = match place {
         Place::Unix { path } => within(limit, unix(path)).await?,
         Place::Tcp { addresses, tls } => {
@@ -43,18 +49,18 @@ pub(crate) async fn connect(place: &Place, limit: Duration) -> Result<Box<Connec
     Ok(Box::new(Connection::new(transport)))
 }
 
-async fn within<F>(limit: Duration, work: F) -> Result<Transport, OriginError>
+async fn within<F>(limit: Duration, work: F) -> Result<Transport, ExchangeError>
 where
-    F: Future<Output = Result<Transport, OriginError>>,
+    F: Future<Output = Result<Transport, ExchangeError>>,
 {
-    tokio::time::timeout(limit, work).await.unwrap_or(Err(OriginError::ConnectTimeout))
+    tokio::time::timeout(limit, work).await.unwrap_or(Err(ExchangeError::ConnectTimeout))
 }
 
-async fn unix(path: &Path) -> Result<Transport, OriginError> {
+async fn unix(path: &Path) -> Result<Transport, ExchangeError> {
     UnixStream::connect(path).await.map(Transport::Unix).map_err(refused)
 }
 
-async fn tcp(known: &Known, tls: Option<&Tls>) -> Result<Transport, OriginError> {
+async fn tcp(known: &Known, tls: Option<&Tls>) -> Result<Transport, ExchangeError> {
     let stream = match known.list.as_slice() {
         [one] => TcpStream::connect(*one).await.map_err(refused)?,
         list => race(list, known).await?,
@@ -70,7 +76,7 @@ type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
 /// Tries the addresses in turn, beginning with the one that answered last; the next begins when one fails or
 /// has had its lead.
-async fn race(list: &[SocketAddr], known: &Known) -> Result<TcpStream, OriginError> {
+async fn race(list: &[SocketAddr], known: &Known) -> Result<TcpStream, ExchangeError> {
     let first = known.preferred.load(Ordering::Relaxed);
     let mut order = (0..list.len()).map(|step| (first + step) % list.len()).take(TRIED_MAX);
     let mut running: Vec<(usize, Connecting)> = Vec::new();
@@ -114,29 +120,29 @@ fn poll_any(
     Poll::Pending
 }
 
-fn refused(error: io::Error) -> OriginError {
+fn refused(error: io::Error) -> ExchangeError {
     let kind = error.kind();
     let source = Arc::new(error);
     match kind {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => OriginError::Refused { source },
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => ExchangeError::Refused { source },
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
-            OriginError::Unroutable { source }
+            ExchangeError::Unroutable { source }
         }
-        io::ErrorKind::TimedOut => OriginError::ConnectTimeout,
-        _ => OriginError::Connect { source },
+        io::ErrorKind::TimedOut => ExchangeError::ConnectTimeout,
+        _ => ExchangeError::Connect { source },
     }
 }
 
 /// The error of a failed handshake, or of a TLS session that has failed.
-pub(crate) fn handshake(error: io::Error) -> OriginError {
+pub(crate) fn handshake(error: io::Error) -> ExchangeError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let certificate =
         matches!(inner, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented));
     let alert = matches!(inner, Some(rustls::Error::AlertReceived(_)));
     let source = Arc::new(error);
     match (certificate, alert) {
-        (true, _) => OriginError::Certificate { source },
-        (_, true) => OriginError::Alert { source },
-        _ => OriginError::Tls { source },
+        (true, _) => ExchangeError::Certificate { source },
+        (_, true) => ExchangeError::Alert { source },
+        _ => ExchangeError::Tls { source },
     }
 }

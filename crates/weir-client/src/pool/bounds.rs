@@ -4,19 +4,35 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::settings::Bounds;
+
 /// Ceilings of a pool.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolBounds {
-    pub(crate) open_max: usize,
-    pub(crate) waiting_max: usize,
-    pub(crate) wait_max: Duration,
+pub struct PoolBounds {
+    /// Open connections, in use or idle.
+    pub open_max: usize,
+    /// Requests that wait for one.
+    pub waiting_max: usize,
+    /// How long one waits.
+    pub wait_max: Duration,
     /// Connections that have left the pool and go on.
-    pub(crate) streams_max: usize,
+    pub streams_max: usize,
     /// What one client may use of each of these, in percent.
-    pub(crate) share_percent: usize,
+    pub share_percent: usize,
 }
 
 impl PoolBounds {
+    /// Those of these settings, where a request waits for so long.
+    pub fn of(bounds: &Bounds, wait_max: Duration) -> PoolBounds {
+        PoolBounds {
+            open_max: bounds.connections_max,
+            waiting_max: bounds.queue_max,
+            wait_max,
+            streams_max: bounds.streams_max,
+            share_percent: bounds.client_share_percent,
+        }
+    }
+
     /// How many connections may be busy before what no client waits for begins no other one: a quarter is
     /// left, and one at least where there are several.
     pub(super) fn spare_from(&self) -> usize {

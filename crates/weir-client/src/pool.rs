@@ -16,165 +16,51 @@
 //! waiter woken. Dropping a permit takes the lock, so it must not be dropped under it.
 
 use std::future::pending;
-use std::pin::{Pin, pin};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::client::connection::{Connection, Home};
-use crate::client::login::stage::Stage;
 use crate::clock;
-use crate::error::Bound;
-use crate::origin::Busy;
-use crate::request::{Hurry, Share};
+use crate::connection::Home;
+use crate::error::{Bound, ExchangeError};
+use crate::share::{Hurry, Share};
 
 mod bounds;
+pub(crate) mod slot;
 mod state;
 
-pub(crate) use bounds::PoolBounds;
+pub use bounds::PoolBounds;
 use bounds::SharedBounds;
-pub(crate) use state::{Client, Demand};
-use state::{Count, Entered, Free, Idle, State, Waiter};
+use slot::{Grant, Held, Lease, Permit, Slot, Took};
+pub use state::{Client, Demand};
+use state::{Count, Free, Idle, State, Waiter};
 
 /// How long a request that no client waits for waits for a connection.
 const SPARE_WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// The right to have one connection open. Dropped, it goes to a waiter, or back to the pool.
-#[derive(Debug)]
-pub(crate) struct Permit {
-    pool: Option<Arc<Pool>>,
-    client: Client,
-    kind: Held,
-}
-
-/// What a permit is for.
-#[derive(Debug)]
-enum Held {
-    /// Requests, one after another.
-    Requests,
-    /// A tunnel, or a response that lasts for as long as its client likes: its ticket, and what says that it
-    /// gives way.
-    Stream(u64, oneshot::Receiver<()>),
-    /// It has given way to another client's.
-    Gone,
-}
-
-impl Permit {
-    /// Ends the permit without giving it back: the pool goes on counting it.
-    fn surrender(mut self) {
-        self.pool = None;
-    }
-
-    /// Leaves the connections that requests share.
-    ///
-    /// # Errors
-    /// The bound is reached, for all clients or for this one.
-    pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
-        let Some(pool) = self.pool.as_ref().filter(|_| matches!(self.kind, Held::Requests)) else {
-            return Ok(());
-        };
-        let entered = pool.state.lock().enter_stream(self.client, &pool.bounds());
-        let Entered { ticket, is_gone, .. } = entered?;
-        self.kind = Held::Stream(ticket, is_gone);
-        pool.clone().pass_on(self.client);
-        Ok(())
-    }
-
-    /// Ready once a stream has given way to another client's: its connection is to be closed.
-    pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.kind {
-            Held::Requests => return Poll::Pending,
-            Held::Stream(_, is_gone) => std::task::ready!(Pin::new(is_gone).poll(cx).map(drop)),
-            Held::Gone => {}
-        }
-        self.kind = Held::Gone;
-        Poll::Ready(())
-    }
-
-    /// Whether it is a stream's, which may give way.
-    pub(crate) fn is_stream(&self) -> bool {
-        !matches!(self.kind, Held::Requests)
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let Some(pool) = self.pool.take() else { return };
-        match self.kind {
-            Held::Requests => pool.pass_on(self.client),
-            Held::Stream(ticket, _) => {
-                let stream = pool.state.lock().leave_stream(ticket);
-                drop(stream);
-            }
-            Held::Gone => {}
-        }
-    }
-}
-
-/// A connection with its permit.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    // Fields drop in this order: the socket is closed before its permit frees.
-    pub(crate) connection: Box<Connection>,
-    /// What it has beside `permit` where it belongs to a client.
-    pub(crate) own: Option<Own>,
-    pub(crate) permit: Permit,
-    /// The request that it serves.
-    pub(crate) busy: Option<Busy>,
-}
-
-/// What a connection has on which a client has begun to log in ([`crate::client::login`]).
-#[derive(Debug)]
-pub(crate) struct Own {
-    pub(crate) stage: Stage,
-    /// Its place among the streams.
-    pub(crate) permit: Permit,
-}
-
-impl Lease {
-    /// As [`Permit::outlast`]. What has a place among the streams goes on with that one.
-    pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
-        if let Some(own) = self.own.take() {
-            self.permit = own.permit;
-        }
-        self.permit.outlast()
-    }
-}
-
-/// What a request gets.
-#[derive(Debug)]
-pub(crate) enum Grant {
-    /// A connection that has served before and is quiet.
-    Idle(Lease),
-    /// The right to make a connection.
-    Fresh(Permit),
-}
-
-impl Grant {
-    fn permit(&mut self) -> &mut Permit {
-        match self {
-            Grant::Idle(lease) => &mut lease.permit,
-            Grant::Fresh(permit) => permit,
-        }
-    }
-}
-
-/// Where a request got something.
-pub(crate) enum Took<T> {
-    /// Here.
-    Here(Grant),
-    /// It was served elsewhere meanwhile.
-    There(T),
-}
-
 /// An origin's connections.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub struct Pool {
     state: Mutex<State<Grant>>,
     bounds: SharedBounds,
+    pub(crate) counts: Counts,
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) connects: AtomicU64,
+    pub(crate) reuses: AtomicU64,
+    busy: AtomicU64,
+}
+
+/// Adds one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 enum Step {
@@ -183,19 +69,33 @@ enum Step {
     Full(Bound),
 }
 
-/// Connection counts at one moment.
+/// What there is at one moment, and what happened since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    pub(crate) open: usize,
-    pub(crate) idle: usize,
-    pub(crate) waiting: usize,
-    pub(crate) streams: usize,
+pub struct Usage {
+    /// Connections that requests have or that lie idle.
+    pub open: usize,
+    /// Idle connections.
+    pub idle: usize,
+    /// Requests that wait for one.
+    pub waiting: usize,
+    /// Tunnels, event streams and logins.
+    pub streams: usize,
+    /// Connections made.
+    pub connects: u64,
+    /// Requests on a connection that had served others.
+    pub reuses: u64,
+    /// Requests and streams for which there was no place.
+    pub busy: u64,
 }
 
 impl Pool {
     /// An empty pool.
-    pub(crate) fn new(bounds: PoolBounds) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), bounds: SharedBounds::new(bounds) })
+    pub fn new(bounds: PoolBounds) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            bounds: SharedBounds::new(bounds),
+            counts: Counts::default(),
+        })
     }
 
     fn bounds(&self) -> PoolBounds {
@@ -203,49 +103,66 @@ impl Pool {
     }
 
     /// Gives it other ceilings. What is above a lower one ends by itself.
-    pub(crate) fn rebind(self: &Arc<Self>, bounds: PoolBounds) {
+    pub fn rebind(self: &Arc<Self>, bounds: PoolBounds) {
         let before = self.open_max();
         self.bounds.write(bounds);
         self.give_out(before, self.open_max());
     }
 
     /// Counts for metrics.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         let state = self.state.lock();
         let (idle, waiting) = (state.idle.len(), state.waiting.len());
-        Usage { open: state.open, idle, waiting, streams: state.streams.len() }
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counts { connects, reuses, busy } = &self.counts;
+        Usage {
+            open: state.open,
+            idle,
+            waiting,
+            streams: state.streams.len(),
+            connects: of(connects),
+            reuses: of(reuses),
+            busy: of(busy),
+        }
+    }
+
+    /// There is no place for a request within this bound, and it may come again after so long: the error of
+    /// that, which is counted.
+    pub fn refuse(&self, bound: Bound, retry_after: Duration) -> ExchangeError {
+        count(&self.counts.busy);
+        ExchangeError::Busy { bound, retry_after }
     }
 
     /// What one client may use of so many.
-    pub(crate) fn share_of(&self, all: usize) -> usize {
+    pub fn share_of(&self, all: usize) -> usize {
         self.bounds().share_of(all)
     }
 
     /// How many connections one client may have.
-    pub(crate) fn client_max(&self) -> usize {
+    pub fn client_max(&self) -> usize {
         self.share_of(self.bounds().open_max)
     }
 
     /// Whether a client has used up its share of the connections.
-    pub(crate) fn is_spent(&self, client: Client) -> bool {
+    pub fn is_spent(&self, client: Client) -> bool {
         let (bounds, state) = (self.bounds(), self.state.lock());
         !state.may_open(client, &bounds, bounds.open_max.saturating_sub(state.busy()))
     }
 
     /// Whether a request that no client waits for may have a connection: nobody waits, and some are left.
-    pub(crate) fn has_spare(&self) -> bool {
+    pub fn has_spare(&self) -> bool {
         let state = self.state.lock();
         state.waiting.is_empty() && state.busy() < self.bounds().spare_from()
     }
 
     /// How many connections requests may have open.
-    pub(crate) fn open_max(&self) -> usize {
+    pub fn open_max(&self) -> usize {
         self.bounds.open_max()
     }
 
     /// Changes how many connections requests may have open, or goes back to what is configured. Those beyond
     /// it end with their requests.
-    pub(crate) fn limit(self: &Arc<Self>, open_max: Option<u32>) {
+    pub fn limit(self: &Arc<Self>, open_max: Option<u32>) {
         let (before, open_max) = self.bounds.limit(open_max.map(|open_max| open_max as usize));
         if open_max < before {
             drop(self.surplus(open_max));
@@ -275,7 +192,7 @@ impl Pool {
     }
 
     /// A quiet idle connection or a permit for a client, if there is one without waiting.
-    pub(crate) fn try_acquire(self: &Arc<Self>, who: (Client, Share)) -> Option<Grant> {
+    pub fn try_acquire(self: &Arc<Self>, who: (Client, Share)) -> Option<Grant> {
         let home = Home::current();
         loop {
             let free = self.free(&mut self.state.lock(), (home, Demand::Any), who);
@@ -293,9 +210,8 @@ impl Pool {
                 drop(closed);
                 Some(Grant::Fresh(permit))
             }
-            Free::Idle(connection) => {
-                settled(Lease { connection, own: None, permit, busy: None }, home).map(Grant::Idle)
-            }
+            Free::Idle(connection) => settled(Lease { connection, own: None, permit }, home)
+                .map(|lease| Grant::Idle(Slot::H1(lease))),
         }
     }
 
@@ -308,7 +224,7 @@ impl Pool {
     ///
     /// # Cancel safety
     /// Dropped, it leaves the queue, and passes on what it was given.
-    pub(crate) async fn acquire<T>(
+    pub async fn acquire<T>(
         self: &Arc<Self>,
         demand: Demand,
         (client, mut share): (Client, Share),
@@ -356,8 +272,8 @@ impl Pool {
                 }
             };
             return Ok(Took::Here(match grant {
-                Grant::Idle(lease) => match or_permit(lease, home) {
-                    Ok(lease) => Grant::Idle(lease),
+                Grant::Idle(Slot::H1(lease)) => match or_permit(lease, home) {
+                    Ok(lease) => Grant::Idle(Slot::H1(lease)),
                     Err(permit) => Grant::Fresh(permit),
                 },
                 fresh => fresh,
@@ -367,9 +283,7 @@ impl Pool {
 
     /// Keeps a connection for the next request, for `keep` at most, or hands it to a waiting one. Called in
     /// the runtime that the connection lives in.
-    pub(crate) fn put(self: &Arc<Self>, mut lease: Lease, keep: Duration) {
-        // Dropped last: once its origin has room, there is a connection.
-        let _busy = lease.busy.take();
+    pub(crate) fn put(self: &Arc<Self>, lease: Lease, keep: Duration) {
         let until = clock::now() + keep;
         let home = lease.connection.home;
         let is_surplus = self.bounds.is_limited() && self.state.lock().open > self.open_max();
@@ -377,7 +291,7 @@ impl Pool {
             return drop(lease);
         }
         let movable = lease.connection.transport.is_movable();
-        let mut offered = Grant::Idle(lease);
+        let mut offered = Grant::Idle(Slot::H1(lease));
         loop {
             let mut state = self.state.lock();
             // It counts against no client until another one gets it.
@@ -385,7 +299,7 @@ impl Pool {
             state.change(client, |count| count.open -= 1);
             let Some(waiter) = state.next(&self.bounds()) else {
                 match offered {
-                    Grant::Idle(Lease { connection, permit, .. }) => {
+                    Grant::Idle(Slot::H1(Lease { connection, permit, .. })) => {
                         state.idle.push(Idle { connection, until });
                         let unattended = state.reaped.insert(home);
                         drop(state);
@@ -405,7 +319,7 @@ impl Pool {
             offered.permit().client = waiter.client;
             let fits = waiter.demand == Demand::Any && (waiter.home == home || movable);
             offered = match offered {
-                Grant::Idle(lease) if !fits => Grant::Fresh(lease.permit),
+                Grant::Idle(Slot::H1(lease)) if !fits => Grant::Fresh(lease.permit),
                 other => other,
             };
             match waiter.grant.send(offered) {
@@ -482,7 +396,7 @@ impl Pool {
                     permit.surrender();
                 }
                 // What comes back is what was sent.
-                Err(Grant::Idle(lease)) => drop(lease),
+                Err(Grant::Idle(slot)) => drop(slot),
             }
         }
     }
@@ -535,7 +449,7 @@ fn or_permit(mut lease: Lease, home: Home) -> Result<Lease, Permit> {
         return Ok(lease);
     }
     match lease.connection.moved_here() {
-        Ok(connection) => Ok(Lease { connection, own: None, permit: lease.permit, busy: None }),
+        Ok(connection) => Ok(Lease { connection, own: None, permit: lease.permit }),
         Err(_) => Err(lease.permit),
     }
 }
@@ -565,3 +479,6 @@ async fn reap(reaper: Reaper) {
         tokio::time::sleep_until(tokio::time::Instant::from_std(next)).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-use crate::client::connection::{Connection, Home};
-use crate::client::pool::{Grant, Lease, Own};
 use crate::clock;
-use crate::origin::Origin;
+use crate::connection::{Connection, Home};
+use crate::pool::Pool;
+use crate::pool::slot::{Grant, Lease, Own, Slot};
 
 use self::stage::Stage;
 pub use self::stage::logs_in;
@@ -57,11 +57,12 @@ struct State {
 
 /// An idle connection.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub struct Kept {
     // Fields drop in this order: the socket is closed before its place frees.
     connection: Box<Connection>,
     own: Own,
-    origin: Arc<Origin>,
+    /// The pool of its origin.
+    pool: Arc<Pool>,
     client: IpAddr,
     until: Instant,
 }
@@ -105,7 +106,7 @@ impl Logins {
 
 impl LoginUse {
     /// Notes that credentials are sent to an upstream.
-    pub(crate) fn note(&self, upstream: &str) {
+    pub fn note(&self, upstream: &str) {
         let Some(logins) = self.logins.upgrade().filter(|_| self.carries == Carries::One) else { return };
         let mut state = logins.state.lock();
         if !state.upstreams.iter().any(|known| **known == *upstream) {
@@ -116,21 +117,17 @@ impl LoginUse {
         }
     }
 
-    /// The first of the origins that has a connection for the request, by what `find` makes of it.
-    pub(crate) fn find<T>(
-        &self,
-        request: &HeaderMap,
-        mut find: impl FnMut(&Arc<Origin>) -> Option<T>,
-    ) -> Option<T> {
+    /// The first of the origins that has a connection for the request, by what `find` makes of its pool.
+    pub fn find<T>(&self, request: &HeaderMap, mut find: impl FnMut(&Arc<Pool>) -> Option<T>) -> Option<T> {
         let logins = self.logins.upgrade()?;
         let state = logins.state.lock();
         let mut usable = state.kept.iter().rev().filter(|kept| self.may_use(kept, logs_in(request)));
-        usable.find_map(|kept| find(&kept.origin))
+        usable.find_map(|kept| find(&kept.pool))
     }
 
     /// Takes out the connection to an origin for a request: with credentials one whose login waits for them
     /// first.
-    pub(crate) fn take(&self, request: &HeaderMap, origin: &Arc<Origin>) -> Option<Kept> {
+    pub fn take(&self, request: &HeaderMap, pool: &Arc<Pool>) -> Option<Kept> {
         let logins = self.logins.upgrade()?;
         let mut state = logins.state.lock();
         if state.kept.is_empty() {
@@ -139,7 +136,7 @@ impl LoginUse {
         let (home, has_credentials) = (Home::current(), logs_in(request));
         let over = take_over(&mut state, clock::now());
         let is_usable = |kept: &Kept| {
-            Arc::ptr_eq(&kept.origin, origin)
+            Arc::ptr_eq(&kept.pool, pool)
                 && kept.connection.home == home
                 && self.may_use(kept, has_credentials)
         };
@@ -157,21 +154,21 @@ impl LoginUse {
 
     /// Keeps a connection whose response has come whole. It is closed where its client's connection has
     /// ended, or the client has as many as it may.
-    pub(crate) fn keep(&self, lease: Lease, stage: Stage, (origin, time): (Arc<Origin>, Duration)) {
+    pub(crate) fn keep(&self, lease: Lease, stage: Stage, (pool, time): (Arc<Pool>, Duration)) {
         let is_for_all = self.carries == Carries::Many && stage == Stage::Open;
         let Some(logins) = self.logins.upgrade().filter(|_| !is_for_all) else { return };
-        let Lease { connection, own, mut permit, busy: _busy } = lease;
+        let Lease { connection, own, mut permit } = lease;
         let own = match own {
             Some(own) => Own { stage, ..own },
             None if permit.outlast().is_ok() => Own { stage, permit },
             None => return,
         };
         let until = clock::now() + time;
-        logins.put(Kept { connection, own, origin, client: self.client, until });
+        logins.put(Kept { connection, own, pool, client: self.client, until });
     }
 
     /// Keeps a connection for which its request found no place.
-    pub(crate) fn give_back(&self, kept: Kept) {
+    pub fn give_back(&self, kept: Kept) {
         if let Some(logins) = self.logins.upgrade() {
             logins.put(kept);
         }
@@ -184,10 +181,10 @@ fn take_over(state: &mut State, now: Instant) -> Vec<Kept> {
 }
 
 /// A client's own connection for one more request, which takes a place among all others for that.
-pub(crate) fn on_own(granted: Grant, kept: Option<Kept>) -> Grant {
+pub fn on_own(granted: Grant, kept: Option<Kept>) -> Grant {
     match (granted, kept.and_then(Kept::quiet)) {
         (Grant::Fresh(permit), Some((connection, own))) => {
-            Grant::Idle(Lease { connection, own: Some(own), permit, busy: None })
+            Grant::Idle(Slot::H1(Lease { connection, own: Some(own), permit }))
         }
         (granted, _) => granted,
     }
