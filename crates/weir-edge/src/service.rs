@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_front::listen::{Clients, Peer, Trusted};
 use weir_front::{Client, ClientLimits, Done, Refused, Request, Service};
 use weir_observe::Observer;
-use weir_wire::Target;
+use weir_wire::{Scheme, Target};
 
 use crate::core::{Core, HeldPlan};
 use crate::debug::Shown;
@@ -17,6 +17,7 @@ use crate::limit::Pace;
 use crate::response::{Content, Response};
 use crate::shared::Shared;
 use crate::transform::client::client_of;
+use crate::transform::request::scheme;
 use crate::{debug, local, secured, walk, warm};
 
 /// The core of a worker, whose ring it answers. It must be called within that worker's runtime.
@@ -34,6 +35,11 @@ pub(crate) fn prepare(plan: &HeldPlan, request: &mut Request) -> Shown {
     weir_policy::strip_named(&mut request.headers);
     let shown = debug::take(plan, request);
     secured::client_certificate(&plan.plan, request);
+    if request.host.port().is_some() {
+        let is_https = scheme(&request.headers, request.peer.trust, request.peer.scheme) == "https";
+        let scheme = if is_https { Scheme::Https } else { Scheme::Http };
+        request.host = std::mem::take(&mut request.host).under(scheme);
+    }
     if let Target::Path(path) = &request.target
         && let Some(path) = path.without_dots()
     {

@@ -57,12 +57,16 @@ impl Host {
         self.text.is_empty()
     }
 
-    /// The same host under a `scheme` that is known later than the head (TLS, a trusted `X-Forwarded-Proto`).
+    /// The same host under a `scheme` that is known later than the head (TLS, a trusted `X-Forwarded-Proto`):
+    /// its default port is left out, and another scheme's is not (RFC 9110 §4.2.3).
     #[must_use]
     pub fn under(self, scheme: Scheme) -> Self {
-        let text = match self.port {
-            Some(port) if port != scheme.default_port() => format!("{}:{port}", self.name()).into(),
-            _ => self.text.slice_ref(self.name()),
+        let Some(port) = self.port else { return self };
+        let shows = self.text.len() > self.name_bytes;
+        let text = match port != scheme.default_port() {
+            is_shown if is_shown == shows => return self,
+            true => format!("{}:{port}", self.name()).into(),
+            false => self.text.slice_ref(self.name()),
         };
         Self { text, ..self }
     }

@@ -71,6 +71,30 @@ fn anybody_else_is_not() {
     assert!(seen(&origin, "x-request-id").is_some_and(|id| id != "mine-1" && !id.is_empty()));
 }
 
+/// RFC 9110 §4.2.3. Else a purge of `https://a/x` leaves what was stored for `a:443`.
+#[test]
+fn the_default_port_is_that_of_the_scheme_and_no_other_is_left_out() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("x"));
+    let weir = server(&[&origin]).start();
+    let rows = [
+        ("http", "a", "http://a/x"),
+        ("http", "a:80", "http://a/x"),
+        ("http", "a:443", "http://a:443/x"),
+        ("https", "a", "https://a/x"),
+        ("https", "a:443", "https://a/x"),
+        ("https", "A.:443", "https://a/x"),
+        ("https", "a:80", "https://a:80/x"),
+        ("https", "[::1]:443", "https://[::1]/x"),
+        ("https", "[::1]:80", "https://[::1]:80/x"),
+    ];
+    let mut stored = std::collections::HashSet::new();
+    for (scheme, host, url) in rows {
+        let answer = weir.get_of(host, "/x", &[("X-Forwarded-Proto", scheme)]);
+        assert_eq!(answer.is_hit(), !stored.insert(url), "{scheme} {host}");
+    }
+}
+
 #[test]
 fn the_believed_scheme_is_part_of_the_key() {
     let origin = Origin::start();
