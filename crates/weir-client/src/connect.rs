@@ -27,8 +27,15 @@ const TRIED_MAX: usize = 8;
 /// How a server is reached.
 #[derive(Debug)]
 pub(crate) enum Place {
-    Tcp { addresses: Arc<Addresses>, tls: Option<Tls> },
-    Unix { path: PathBuf },
+    Tcp {
+        addresses: Arc<Addresses>,
+        tls: Option<Tls>,
+    },
+    Unix {
+        path: PathBuf,
+    },
+    #[cfg(test)]
+    Scripted(crate::tests::scripted::Script),
 }
 
 /// Connects, TLS handshake included, within `limit`. Name lookups have their own limit.
@@ -41,6 +48,8 @@ pub(crate) enum Place {
 pub(crate) async fn connect(place: &Place, limit: Duration) -> Result<Box<Connection>, ExchangeError> {
     let transport = match place {
         Place::Unix { path } => within(limit, unix(path)).await?,
+        #[cfg(test)]
+        Place::Scripted(_) => unreachable!("it is no stream of bytes"),
         Place::Tcp { addresses, tls } => {
             let known = addresses.current().await?;
             within(limit, tcp(&known, tls.as_ref())).await?

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::{Blame, ExchangeError};
 use crate::login::LoginUse;
-use crate::message::{InterimSender, RequestHead};
+use crate::message::{InterimSender, OutBody, RequestHead};
 use crate::settings::{Bounds, Timeouts};
 
 /// What one exchange needs to know besides its connection.
@@ -56,6 +56,9 @@ pub struct Failure {
     /// What it was sent on.
     pub kind: Kind,
 }
+
+/// Why an attempt failed, and what of the body is left for another one. Boxed, so that a result stays small.
+pub type Failed = Box<(Failure, Option<OutBody>)>;
 
 impl Failure {
     /// Whether it is the origin's fault. An idle connection that the origin closed meanwhile is nobody's.

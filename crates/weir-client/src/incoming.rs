@@ -1,22 +1,43 @@
-//! A response body as it arrives, whatever version of HTTP brings it. It ends cleanly only when it came
-//! whole; then its slot is free for another request.
+//! A response and its body as it arrives, whatever version of HTTP brings it. The body ends cleanly only when
+//! it came whole; then its slot is free for another request.
 
-use std::future::poll_fn;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use crate::clock;
 use crate::error::{Bound, ExchangeError};
 use crate::h1::body::{Part, Streaming};
+use crate::message::Length;
+#[cfg(test)]
+use crate::tests::scripted;
+use crate::tunnel::Tunnel;
+
+/// A response: its head as received, and the stream of its body.
+#[derive(Debug)]
+pub struct Response {
+    /// The status, 200 and above, or 101 where `upgraded` is there.
+    pub status: StatusCode,
+    /// The fields as received, hop-by-hop ones included.
+    pub headers: HeaderMap,
+    /// How long the body is.
+    pub length: Length,
+    /// The body.
+    pub body: Incoming,
+    /// The connection, after a 101 that was asked for.
+    pub upgraded: Option<Tunnel>,
+}
 
 /// The body of a response. Dropped before its end, it closes the connection.
 #[derive(Debug)]
 pub enum Incoming {
     /// It is still to come, on a connection of HTTP/1.
     H1(Box<Streaming>),
+    /// It is still to come, on a connection that tests script.
+    #[cfg(test)]
+    Scripted(Box<scripted::Streaming>),
     /// The rest of a body that came whole, and the trailers.
     Held(Bytes, Option<HeaderMap>),
     /// It came whole; the trailers, until they are asked for.
@@ -44,17 +65,6 @@ impl Incoming {
     ///
     /// # Errors
     /// When the body breaks off, is malformed or stalls. The same error comes again if asked again.
-    ///
-    /// # Cancel safety
-    /// Loses nothing.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ExchangeError> {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    /// [`Self::next`] as a poll.
-    ///
-    /// # Errors
-    /// Those of [`Self::next`].
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         let streaming = match self {
             Incoming::Ended(_) => return Poll::Ready(Ok(None)),
@@ -63,6 +73,14 @@ impl Incoming {
                 let (data, trailers) = (std::mem::take(data), trailers.take());
                 *self = Incoming::Ended(trailers);
                 return Poll::Ready(Ok(Some(data)));
+            }
+            #[cfg(test)]
+            Incoming::Scripted(streaming) => {
+                let next = std::task::ready!(streaming.poll_next(cx));
+                if let Ok(None) = &next {
+                    *self = Incoming::Ended(None);
+                }
+                return Poll::Ready(next);
             }
             Incoming::H1(streaming) => streaming,
         };
@@ -137,6 +155,8 @@ impl Incoming {
     pub fn outlast(&mut self) -> Result<(), Bound> {
         match self {
             Incoming::H1(streaming) => streaming.lease.outlast(),
+            #[cfg(test)]
+            Incoming::Scripted(streaming) => streaming.outlast(),
             Incoming::Held(..) | Incoming::Ended(_) | Incoming::Failed(_) => Ok(()),
         }
     }
@@ -150,6 +170,8 @@ impl Incoming {
     pub fn left(&self) -> Option<u64> {
         match self {
             Incoming::H1(streaming) => streaming.reader.left(),
+            #[cfg(test)]
+            Incoming::Scripted(_) => None,
             Incoming::Held(data, _) => Some(data.len() as u64),
             Incoming::Ended(_) => Some(0),
             Incoming::Failed(_) => None,
@@ -160,7 +182,7 @@ impl Incoming {
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         match self {
             Incoming::Ended(trailers) => trailers.take(),
-            Incoming::H1(_) | Incoming::Held(..) | Incoming::Failed(_) => None,
+            _ => None,
         }
     }
 }

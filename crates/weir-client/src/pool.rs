@@ -1,10 +1,11 @@
-//! An origin's connections: a bounded number of open ones, the idle ones by the runtime that they live in,
-//! and a bounded queue of requests that wait for one.
+//! An origin's connections as slots: a bounded number of requests under way, the idle connections by the
+//! runtime that they live in, and a bounded queue of requests that wait.
 //!
-//! Each open connection holds a [`Permit`], or lies idle in the pool, which then holds the permit for it. A
-//! permit that is given back goes to a waiting request. So a wait ends when any connection of the origin ends
-//! or becomes idle, in whatever runtime: idle connections of other runtimes are moved to the waiter's (TCP,
-//! unix) or closed for their permit (TLS).
+//! A [`slot::Permit`] is the right to one request. A request has its own, on a connection that carries one
+//! after another, or several at once; an idle connection lies in the pool with the permit of one request. A
+//! permit that is given back goes to a waiting request. So a wait ends when any request of the origin ends,
+//! in whatever runtime: idle connections of other runtimes are moved to the waiter's (TCP, unix) or closed
+//! for their permit (TLS, and what carries several).
 //!
 //! One client may use a share of the connections and of the queue, so that some are left for others. Of the
 //! waiting requests, one whose client has the fewest connections comes first, and of these the one that has
@@ -30,12 +31,14 @@ use crate::error::{Bound, ExchangeError};
 use crate::share::{Hurry, Share};
 
 mod bounds;
+pub(crate) mod carrier;
 pub(crate) mod slot;
 mod state;
 
 pub use bounds::PoolBounds;
 use bounds::SharedBounds;
-use slot::{Grant, Held, Lease, Permit, Slot, Took};
+use carrier::Carrier;
+use slot::{Grant, Held, Permit, Slot, Took};
 pub use state::{Client, Demand};
 use state::{Count, Free, Idle, State, Waiter};
 
@@ -53,8 +56,8 @@ pub struct Pool {
 /// What happened since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) connects: AtomicU64,
-    pub(crate) reuses: AtomicU64,
+    connects: AtomicU64,
+    reuses: AtomicU64,
     busy: AtomicU64,
 }
 
@@ -72,7 +75,7 @@ enum Step {
 /// What there is at one moment, and what happened since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Connections that requests have or that lie idle.
+    /// Requests under way, and idle connections.
     pub open: usize,
     /// Idle connections.
     pub idle: usize,
@@ -138,12 +141,12 @@ impl Pool {
         self.bounds().share_of(all)
     }
 
-    /// How many connections one client may have.
+    /// How many requests one client may have under way.
     pub fn client_max(&self) -> usize {
         self.share_of(self.bounds().open_max)
     }
 
-    /// Whether a client has used up its share of the connections.
+    /// Whether a client has used up its share of them.
     pub fn is_spent(&self, client: Client) -> bool {
         let (bounds, state) = (self.bounds(), self.state.lock());
         !state.may_open(client, &bounds, bounds.open_max.saturating_sub(state.busy()))
@@ -155,7 +158,7 @@ impl Pool {
         state.waiting.is_empty() && state.busy() < self.bounds().spare_from()
     }
 
-    /// How many connections requests may have open.
+    /// How many requests may be under way, each with a slot.
     pub fn open_max(&self) -> usize {
         self.bounds.open_max()
     }
@@ -210,8 +213,7 @@ impl Pool {
                 drop(closed);
                 Some(Grant::Fresh(permit))
             }
-            Free::Idle(connection) => settled(Lease { connection, own: None, permit }, home)
-                .map(|lease| Grant::Idle(Slot::H1(lease))),
+            Free::Idle(carrier) => settled(carrier, permit, home).ok().map(Grant::Idle),
         }
     }
 
@@ -272,26 +274,28 @@ impl Pool {
                 }
             };
             return Ok(Took::Here(match grant {
-                Grant::Idle(Slot::H1(lease)) => match or_permit(lease, home) {
-                    Ok(lease) => Grant::Idle(Slot::H1(lease)),
-                    Err(permit) => Grant::Fresh(permit),
-                },
+                Grant::Idle(slot) => {
+                    let (carrier, permit) = slot.apart();
+                    settled(carrier, permit, home).map_or_else(Grant::Fresh, Grant::Idle)
+                }
                 fresh => fresh,
             }));
         }
     }
 
-    /// Keeps a connection for the next request, for `keep` at most, or hands it to a waiting one. Called in
-    /// the runtime that the connection lives in.
-    pub(crate) fn put(self: &Arc<Self>, lease: Lease, keep: Duration) {
+    /// Keeps a connection for the next request, for `keep` at most, or hands it to a waiting one. One that
+    /// carries other requests stays with these. Called in the runtime that the connection lives in.
+    pub(crate) fn put(self: &Arc<Self>, slot: Slot, keep: Duration) {
         let until = clock::now() + keep;
-        let home = lease.connection.home;
+        let (carrier, permit) = slot.apart();
+        let home = carrier.home();
         let is_surplus = self.bounds.is_limited() && self.state.lock().open > self.open_max();
-        if home != Home::current() || lease.permit.is_stream() || is_surplus {
-            return drop(lease);
+        if home != Home::current() || permit.is_stream() || is_surplus || carrier.carries_others() {
+            drop(carrier);
+            return drop(permit);
         }
-        let movable = lease.connection.transport.is_movable();
-        let mut offered = Grant::Idle(Slot::H1(lease));
+        let movable = carrier.is_movable();
+        let mut offered = Grant::Idle(Slot::new(carrier, permit));
         loop {
             let mut state = self.state.lock();
             // It counts against no client until another one gets it.
@@ -299,8 +303,9 @@ impl Pool {
             state.change(client, |count| count.open -= 1);
             let Some(waiter) = state.next(&self.bounds()) else {
                 match offered {
-                    Grant::Idle(Slot::H1(Lease { connection, permit, .. })) => {
-                        state.idle.push(Idle { connection, until });
+                    Grant::Idle(slot) => {
+                        let (carrier, permit) = slot.apart();
+                        state.idle.push(Idle { carrier, until });
                         let unattended = state.reaped.insert(home);
                         drop(state);
                         permit.surrender();
@@ -319,7 +324,7 @@ impl Pool {
             offered.permit().client = waiter.client;
             let fits = waiter.demand == Demand::Any && (waiter.home == home || movable);
             offered = match offered {
-                Grant::Idle(Slot::H1(lease)) if !fits => Grant::Fresh(lease.permit),
+                Grant::Idle(slot) if !fits => Grant::Fresh(slot.apart().1),
                 other => other,
             };
             match waiter.grant.send(offered) {
@@ -327,6 +332,20 @@ impl Pool {
                 Err(back) => offered = back,
             }
         }
+    }
+
+    /// A request has a connection that had served others.
+    pub(crate) fn count_reuse(&self) {
+        count(&self.counts.reuses);
+    }
+
+    /// The slot of a connection that was just made. Where that carries several requests, others may join.
+    pub(crate) fn slot(&self, carrier: Carrier, permit: Permit) -> Slot {
+        count(&self.counts.connects);
+        if let Some(trunk) = carrier.trunk() {
+            self.state.lock().share(trunk);
+        }
+        Slot::new(carrier, permit)
     }
 
     fn permit(self: &Arc<Self>, client: Client) -> Permit {
@@ -388,15 +407,20 @@ impl Pool {
                 state.open -= 1;
                 return;
             };
+            let beside = if waiter.demand == Demand::Any { state.beside(waiter.home) } else { None };
             drop(state);
-            match waiter.grant.send(Grant::Fresh(self.permit(waiter.client))) {
+            let permit = self.permit(waiter.client);
+            let grant = match beside {
+                Some(carrier) => Grant::Idle(Slot::new(carrier, permit)),
+                None => Grant::Fresh(permit),
+            };
+            match waiter.grant.send(grant) {
                 Ok(()) => return,
-                Err(Grant::Fresh(permit)) => {
+                Err(back) => {
+                    let permit = back.into_permit();
                     client = permit.client;
                     permit.surrender();
                 }
-                // What comes back is what was sent.
-                Err(Grant::Idle(slot)) => drop(slot),
             }
         }
     }
@@ -404,11 +428,12 @@ impl Pool {
     /// Takes out the idle connections of a runtime whose time is over, and says when to look again.
     fn expired(&self, home: Home, now: Instant) -> (Vec<Idle>, Option<Instant>) {
         let mut state = self.state.lock();
-        let over = |idle: &mut Idle| idle.connection.home == home && idle.until <= now;
+        let over = |idle: &mut Idle| idle.carrier.home() == home && idle.until <= now;
         let gone: Vec<Idle> = state.idle.extract_if(.., over).collect();
         // Requests that wait while connections are idle have used up their share, so these permits end here.
         state.open -= gone.len();
-        let next = state.idle.iter().filter(|idle| idle.connection.home == home).map(|idle| idle.until).min();
+        state.trunks.retain(|trunk| !trunk.is_over());
+        let next = state.idle.iter().filter(|idle| idle.carrier.home() == home).map(|idle| idle.until).min();
         if next.is_none() {
             state.reaped.remove(&home);
         }
@@ -435,22 +460,17 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The connection, if it is still quiet and can be used in this runtime.
-fn settled(lease: Lease, home: Home) -> Option<Lease> {
-    or_permit(lease, home).ok()
-}
-
-/// The connection as [`settled`], or its permit.
-fn or_permit(mut lease: Lease, home: Home) -> Result<Lease, Permit> {
-    if !lease.connection.is_quiet() {
-        return Err(lease.permit);
+/// The slot, if its connection is still quiet and can be used in this runtime, or its permit.
+fn settled(mut carrier: Carrier, permit: Permit, home: Home) -> Result<Slot, Permit> {
+    if !carrier.is_quiet() {
+        return Err(permit);
     }
-    if lease.connection.home == home {
-        return Ok(lease);
+    if carrier.home() == home {
+        return Ok(Slot::new(carrier, permit));
     }
-    match lease.connection.moved_here() {
-        Ok(connection) => Ok(Lease { connection, own: None, permit: lease.permit }),
-        Err(_) => Err(lease.permit),
+    match carrier.moved_here() {
+        Ok(carrier) => Ok(Slot::new(carrier, permit)),
+        Err(_) => Err(permit),
     }
 }
 

@@ -13,9 +13,12 @@ use crate::clock;
 use crate::connect::{Place, connect};
 use crate::connection::Connection;
 use crate::error::{ExchangeError, SetupError};
+use crate::pool::carrier::Carrier;
 use crate::pool::{Pool, PoolBounds};
 use crate::settings::{OriginAddress, TlsSettings};
 use crate::tally::{Link, Meter, Trace};
+#[cfg(test)]
+use crate::tests::scripted;
 use crate::tls::{self, Tls};
 
 /// What a server is made of.
@@ -72,6 +75,12 @@ impl Server {
         Ok(Server { place, pool: Pool::new(settings.bounds), meter })
     }
 
+    /// A server whose connections are scripted.
+    #[cfg(test)]
+    pub(crate) fn scripted(script: scripted::Script, bounds: PoolBounds) -> Server {
+        Server { place: Place::Scripted(script), pool: Pool::new(bounds), meter: None }
+    }
+
     /// Its connections.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
@@ -99,6 +108,19 @@ impl Server {
         Ok(connection)
     }
 
+    /// A place on a new connection, as [`Server::connect`] makes it.
+    pub(crate) async fn carrier(
+        &self,
+        limit: Duration,
+        trace: &mut Option<Box<dyn Trace>>,
+    ) -> Result<Carrier, ExchangeError> {
+        #[cfg(test)]
+        if let Place::Scripted(script) = &self.place {
+            return Ok(Carrier::Scripted(script.connect()));
+        }
+        self.connect(limit, trace).await.map(Carrier::H1)
+    }
+
     /// A byte stream to another port of the machine that it answered from at last, or of another one of its
     /// addresses. `None` where there is none, as beside a unix socket.
     pub async fn beside(&self, port: u16) -> Option<impl AsyncRead + AsyncWrite + Send + Unpin + use<>> {
@@ -114,6 +136,8 @@ impl Server {
         match &self.place {
             Place::Tcp { addresses, .. } => Some(addresses),
             Place::Unix { .. } => None,
+            #[cfg(test)]
+            Place::Scripted(_) => None,
         }
     }
 
@@ -122,6 +146,8 @@ impl Server {
         match &self.place {
             Place::Tcp { addresses, .. } => addresses.only().map(|address| address.to_string()),
             Place::Unix { path } => Some(path.display().to_string()),
+            #[cfg(test)]
+            Place::Scripted(_) => None,
         }
     }
 }

@@ -67,7 +67,9 @@ impl OriginBody {
         OriginBody { incoming: Incoming::empty(), judge: None }
     }
 
-    /// As [`Incoming::next`].
+    /// The next bytes, at most 256 KiB, as soon as there are some; `None` at the end of a body that came
+    /// whole. A body delimited by close ends at the close: [`crate::OriginResponse::length`] says whether it
+    /// is one.
     ///
     /// # Errors
     /// When the body breaks off, is malformed or stalls. The same error comes again if asked again.

@@ -9,7 +9,7 @@ use crate::settings::Bounds;
 /// Ceilings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolBounds {
-    /// Open connections, in use or idle.
+    /// Requests under way, and idle connections.
     pub open_max: usize,
     /// Requests that wait for one.
     pub waiting_max: usize,

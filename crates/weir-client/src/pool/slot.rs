@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::carrier::Carrier;
 use super::state::{Client, Entered};
 use super::{Pool, count};
 use crate::connection::Connection;
 use crate::error::{Bound, ExchangeError};
 use crate::login::stage::Stage;
+#[cfg(test)]
+use crate::tests::scripted;
 
 /// The right to have one request under way, or one connection idle. Dropped, it goes to a waiter, or back to
 /// the pool.
@@ -103,12 +106,35 @@ impl Drop for Permit {
 pub enum Slot {
     /// On a connection that carries one request after another.
     H1(Lease),
+    /// On one that carries several at once.
+    #[cfg(test)]
+    Scripted(scripted::Turn),
 }
 
 impl Slot {
+    /// A place on a connection, with the right to use it.
+    pub(crate) fn new(carrier: Carrier, permit: Permit) -> Slot {
+        match carrier {
+            Carrier::H1(connection) => Slot::H1(Lease { connection, own: None, permit }),
+            #[cfg(test)]
+            Carrier::Scripted(place) => Slot::Scripted(scripted::Turn { place, permit }),
+        }
+    }
+
+    /// Both apart.
+    pub(super) fn apart(self) -> (Carrier, Permit) {
+        match self {
+            Slot::H1(Lease { connection, permit, .. }) => (Carrier::H1(connection), permit),
+            #[cfg(test)]
+            Slot::Scripted(scripted::Turn { place, permit }) => (Carrier::Scripted(place), permit),
+        }
+    }
+
     pub(super) fn permit(&mut self) -> &mut Permit {
         match self {
             Slot::H1(lease) => &mut lease.permit,
+            #[cfg(test)]
+            Slot::Scripted(turn) => &mut turn.permit,
         }
     }
 }
@@ -144,7 +170,7 @@ impl Lease {
 /// What a request gets.
 #[derive(Debug)]
 pub enum Grant {
-    /// A connection that has served before and is quiet.
+    /// A place on a connection that has served before and is quiet.
     Idle(Slot),
     /// The right to make a connection.
     Fresh(Permit),
@@ -154,6 +180,14 @@ impl Grant {
     pub(super) fn permit(&mut self) -> &mut Permit {
         match self {
             Grant::Idle(slot) => slot.permit(),
+            Grant::Fresh(permit) => permit,
+        }
+    }
+
+    /// The permit alone: what it is for is closed, or has one request less.
+    pub(super) fn into_permit(self) -> Permit {
+        match self {
+            Grant::Idle(slot) => slot.apart().1,
             Grant::Fresh(permit) => permit,
         }
     }

@@ -2,13 +2,15 @@
 //! close or read a socket, nor wake a waiter.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 use weir_share::{ByClient, gives_way, leaves_some};
 
 use super::bounds::PoolBounds;
-use crate::connection::{Connection, Home};
+use super::carrier::{Carrier, Trunk};
+use crate::connection::Home;
 use crate::error::Bound;
 use crate::share::Share;
 
@@ -48,10 +50,12 @@ impl Count {
 
 #[derive(Debug)]
 pub(super) struct State<G> {
-    /// Permits given out and idle connections.
+    /// Permits given out, and those of idle connections.
     pub(super) open: usize,
     /// The last used one at the end.
     pub(super) idle: Vec<Idle>,
+    /// Connections that carry several requests at once, in use or idle.
+    pub(super) trunks: Vec<Arc<dyn Trunk>>,
     pub(super) waiting: VecDeque<Waiter<G>>,
     /// Permits given out that have left the pool, by their tickets.
     pub(super) streams: BTreeMap<u64, Stream>,
@@ -67,6 +71,7 @@ impl<G> Default for State<G> {
         State {
             open: 0,
             idle: Vec::new(),
+            trunks: Vec::new(),
             waiting: VecDeque::new(),
             streams: BTreeMap::new(),
             clients: ByClient::default(),
@@ -80,10 +85,17 @@ impl<G> State<G> {
     /// What a request can have at once.
     pub(super) fn free(&mut self, home: Home, demand: Demand, open_max: usize) -> Option<Free> {
         if demand == Demand::Any {
-            let own = self.idle.iter().rposition(|idle| idle.connection.home == home);
-            let movable = |idle: &Idle| idle.connection.transport.is_movable();
+            let own = self.idle.iter().rposition(|idle| idle.carrier.home() == home);
+            if own.is_none()
+                && self.open < open_max
+                && let Some(carrier) = self.beside(home)
+            {
+                self.open += 1;
+                return Some(Free::Idle(carrier));
+            }
+            let movable = |idle: &Idle| idle.carrier.is_movable();
             if let Some(index) = own.or_else(|| self.idle.iter().rposition(movable)) {
-                return Some(Free::Idle(self.idle.remove(index).connection));
+                return Some(Free::Idle(self.idle.remove(index).carrier));
             }
         }
         if self.open < open_max {
@@ -96,7 +108,18 @@ impl<G> State<G> {
         Some(Free::Permit(Some(self.idle.remove(0))))
     }
 
-    /// Connections with a request under way.
+    /// A place beside other requests on a connection of this runtime.
+    pub(super) fn beside(&self, home: Home) -> Option<Carrier> {
+        self.trunks.iter().filter(|trunk| trunk.home() == home).find_map(|trunk| trunk.clone().place())
+    }
+
+    /// A connection that carries several requests is there.
+    pub(super) fn share(&mut self, trunk: Arc<dyn Trunk>) {
+        self.trunks.retain(|trunk| !trunk.is_over());
+        self.trunks.push(trunk);
+    }
+
+    /// Permits with a request under way.
     pub(super) fn busy(&self) -> usize {
         self.open - self.idle.len()
     }
@@ -238,7 +261,7 @@ pub(super) struct Entered {
 
 #[derive(Debug)]
 pub(super) struct Idle {
-    pub(super) connection: Box<Connection>,
+    pub(super) carrier: Carrier,
     pub(super) until: Instant,
 }
 
@@ -254,8 +277,8 @@ pub(super) struct Waiter<G> {
 
 /// What a request can have at once.
 pub(super) enum Free {
-    /// This connection.
-    Idle(Box<Connection>),
+    /// A place on this connection.
+    Idle(Carrier),
     /// The right to make one, perhaps in place of this one.
     Permit(Option<Idle>),
 }
