@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use weir_front::{Body, Cut, Head, SealedPart};
-use weir_store::Piece;
 
 use crate::core::Core;
 use crate::deliver::Body as _;
@@ -112,8 +111,7 @@ impl Body for Content {
     }
 
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
-        let piece = self.0.next(bytes_max).await.map_err(|cut| Cut { word: cut.word })?;
-        Ok(piece.map(|Piece::Bytes(bytes)| bytes))
+        self.0.next(bytes_max).await.map_err(|cut| Cut { word: cut.word })
     }
 
     fn holds_origin(&self) -> bool {

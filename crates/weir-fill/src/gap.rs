@@ -8,8 +8,9 @@ pub mod task;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{Generation, Piece, Read, Writer};
+use weir_store::{Generation, Read, Writer};
 
 use super::asks::Asks;
 use super::cold::chunk_end;
@@ -110,7 +111,7 @@ pub struct GapGuard {
 /// What a reader finds when it has waited for a transfer.
 pub enum Seen {
     /// Bytes from its offset on.
-    Piece(Piece),
+    Piece(Bytes),
     /// The transfer has come past its offset, or has ended: look at what is held.
     Look(Option<End>),
 }

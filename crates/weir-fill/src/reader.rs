@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Piece, Place, Read, STALLED_MAX, Store, Writing};
+use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Place, Read, STALLED_MAX, Store, Writing};
 
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
 use self::own::Own;
@@ -33,13 +33,6 @@ const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Cut {
     /// The word for the log.
     pub word: &'static str,
-}
-
-/// A piece's bytes.
-pub fn bytes_of(piece: &Piece) -> &[u8] {
-    match piece {
-        Piece::Bytes(bytes) => bytes,
-    }
 }
 
 /// Reads an interval of a generation that is held, is being filled, or whose missing parts can be loaded.
@@ -224,7 +217,7 @@ impl Reader {
     ///
     /// # Cancel safety
     /// Safe: a piece is taken only when it is returned.
-    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         loop {
             let left = self.left();
             if left == 0 {
@@ -334,7 +327,7 @@ impl Reader {
     }
 
     /// What memory has of the generation, or of the one that it has let go of.
-    fn read_memory(&self, bytes_max: usize) -> Option<Piece> {
+    fn read_memory(&self, bytes_max: usize) -> Option<Bytes> {
         if let Read::Piece(piece) = self.read_from().read(self.rest.start, bytes_max) {
             return Some(piece);
         }
@@ -424,10 +417,10 @@ impl Reader {
     }
 
     /// Takes a piece as sent, and has what is missing ahead of it loaded.
-    fn take(&mut self, piece: Piece) -> Piece {
+    fn take(&mut self, piece: Bytes) -> Bytes {
         // It may give the piece back.
         self.place.moved(self.rest.start);
-        self.rest.start += bytes_of(&piece).len() as u64;
+        self.rest.start += piece.len() as u64;
         (self.tried, self.patience) = (Tried::Nothing, None);
         if let Some(Filled { guard: Some(guard), generation, .. }) = self.filled.as_deref() {
             guard.fill().advance(self.rest.start, generation);
@@ -438,7 +431,7 @@ impl Reader {
         piece
     }
 
-    async fn read_volume(&mut self, bytes_max: usize) -> Option<Piece> {
+    async fn read_volume(&mut self, bytes_max: usize) -> Option<Bytes> {
         let (start, place) = (self.rest.start, &mut self.place);
         let (piece, writing) = match self.filled.as_deref() {
             Some(Filled { generation, store, .. }) if is_windowed(generation) => {
@@ -460,7 +453,7 @@ impl Reader {
         piece
     }
 
-    async fn look_on_volume(&mut self) -> Option<Piece> {
+    async fn look_on_volume(&mut self) -> Option<Bytes> {
         self.generation.look_on_disk().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {
@@ -471,7 +464,7 @@ impl Reader {
         None
     }
 
-    async fn wait_fill(&mut self, bytes_max: usize) -> Option<Piece> {
+    async fn wait_fill(&mut self, bytes_max: usize) -> Option<Bytes> {
         let (start, filled) = (self.rest.start, self.filled.as_deref()?);
         let guard = filled.guard.as_ref()?;
         let (fill, core) = (guard.fill(), guard.core());
@@ -487,14 +480,14 @@ impl Reader {
         }
     }
 
-    async fn wait_gap(&mut self, bytes_max: usize) -> Option<Piece> {
+    async fn wait_gap(&mut self, bytes_max: usize) -> Option<Bytes> {
         self.tried = Tried::Nothing;
         let refill = self.refill.as_deref_mut()?;
         refill.wait(&self.generation, self.rest.start, bytes_max).await
     }
 
     /// Waits until more can be read from the volume, for a bounded time.
-    async fn wait_writing(&mut self) -> Option<Piece> {
+    async fn wait_writing(&mut self) -> Option<Bytes> {
         let is_elsewhere = || strong(&self.read_from().head().stored.headers).is_some();
         let longest = if !self.has_paused && is_elsewhere() { WRITING_WAIT_MAX } else { STALLED_MAX };
         let until = *self.patience.get_or_insert_with(|| clock::mono() + longest);
@@ -522,7 +515,7 @@ impl Reader {
         self.generation.gap(self.first()).is_some().then_some(writing)
     }
 
-    fn join_fill(&mut self) -> Option<Piece> {
+    fn join_fill(&mut self) -> Option<Bytes> {
         let refill = self.refill.as_deref_mut()?;
         if let Some((guard, generation)) = refill.join_fill() {
             let (refetch, store) = (refill.refetch.clone(), refill.request.resources.store.clone());
@@ -532,12 +525,12 @@ impl Reader {
         None
     }
 
-    fn leave_fill(&mut self) -> Option<Piece> {
+    fn leave_fill(&mut self) -> Option<Bytes> {
         (self.filled, self.tried) = (None, Tried::Nothing);
         None
     }
 
-    fn begin(&mut self, begin: impl FnOnce(&mut Refill, &Arc<Generation>, Interval)) -> Option<Piece> {
+    fn begin(&mut self, begin: impl FnOnce(&mut Refill, &Arc<Generation>, Interval)) -> Option<Bytes> {
         self.tried = Tried::Nothing;
         begin(self.refill.as_deref_mut()?, &self.generation, self.rest);
         None

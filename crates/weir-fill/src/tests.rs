@@ -15,7 +15,7 @@ use weir_upstream::{Upstream, UpstreamSettings};
 
 use super::inflight::{Asker, Inflight, Plan, Wanted};
 use super::machine::{AHEAD_BYTES_MAX, End, Storing};
-use super::reader::{Filled, Reader, bytes_of, look};
+use super::reader::{Filled, Reader, look};
 use super::refetch::Refetch;
 use super::tenure::Tenure;
 use super::*;
@@ -115,9 +115,8 @@ async fn reader(guard: ReaderGuard, interval: Interval, refetch: Arc<Refetch>, s
     loop {
         match reader.next(PIECE_BYTES_MAX).await {
             Ok(Some(piece)) => {
-                let bytes = bytes_of(&piece);
-                assert!(!bytes.is_empty() && bytes == body(at, bytes.len() as u64), "wrong bytes at {at}");
-                at += bytes.len() as u64;
+                assert!(!piece.is_empty() && piece == body(at, piece.len() as u64), "wrong bytes at {at}");
+                at += piece.len() as u64;
             }
             Ok(None) => return Outcome::End(at),
             Err(_) => return Outcome::Cut(at),

@@ -25,7 +25,7 @@ use crate::ledger::Stamp;
 use crate::tier::{Gone, OnDiskBody, Place, SharedPuts, VolumeTier};
 
 pub(crate) use self::body::{Added, Body};
-pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
+pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Read};
 pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
 pub use self::head::{Head, HeadRef, Printed};
 pub use self::sealed::{Blocks, Way};
@@ -361,9 +361,9 @@ impl Generation {
     ///
     /// # Cancel safety
     /// Safe: nothing was consumed.
-    pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
+    pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Bytes>, Gone> {
         match self.on_disk.get() {
-            Some(body) => Ok(body.read(self.key(), place, offset, max).await?.map(Piece::Bytes)),
+            Some(body) => body.read(self.key(), place, offset, max).await,
             None => Err(Gone),
         }
     }

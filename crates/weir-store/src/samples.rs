@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{CacheKey, CacheRules, RequestView, ResponseView, Storable, Stored, storable};
 
 use crate::generation::Body;
-use crate::{Budget, Found, Generation, Head, Piece, Read, Scope, Stamp, Store};
+use crate::{Budget, Found, Generation, Head, Read, Scope, Stamp, Store};
 use std::sync::Arc;
 
 pub(crate) use crate::volume::testing::samples::{body, key, now};
@@ -77,7 +77,7 @@ pub(crate) fn read_from(generation: &Generation, start: u64, max: usize) -> (Vec
     let mut bytes = Vec::new();
     loop {
         match generation.read(start + bytes.len() as u64, max) {
-            Read::Piece(Piece::Bytes(piece)) => {
+            Read::Piece(piece) => {
                 assert!(!piece.is_empty() && piece.len() <= max);
                 bytes.extend_from_slice(&piece);
             }

@@ -33,7 +33,7 @@ use crate::budget::Reserve;
 #[cfg(test)]
 use crate::catalogue::Progress;
 use crate::catalogue::Rows;
-use crate::generation::{BLOCK_BYTES, Body, Piece};
+use crate::generation::{BLOCK_BYTES, Body};
 use crate::generation::{Generation, Retirement};
 use crate::generation::{Head, detached, head_bytes};
 use crate::inside::{Ask, Inside, VolumeWrite};
@@ -273,7 +273,7 @@ impl Store {
             return true;
         }
         match generation.fetch(&mut Place::default(), 0, BLOCK_BYTES).await {
-            Ok(Some(Piece::Bytes(bytes))) => {
+            Ok(Some(bytes)) => {
                 if generation.length() == Some(bytes.len() as u64) {
                     self.inside.memory.load_body(generation, &bytes);
                 }

@@ -12,8 +12,8 @@ use weir_policy::CacheKey;
 use weir_store::simulation::any_response;
 use weir_store::volume::{Clock, OsDisk, Volume, VolumeSettings, VolumeUsage};
 use weir_store::{
-    AdmissionMode, AdmissionSettings, Found, Full, Generation, Ledger, MARKS_MAX, Piece, Place, Read,
-    Settings, Store,
+    AdmissionMode, AdmissionSettings, Found, Full, Generation, Ledger, MARKS_MAX, Place, Read, Settings,
+    Store,
 };
 
 use super::traces::Trace;
@@ -120,7 +120,6 @@ impl Real {
                     _ => return Ok(false),
                 },
             };
-            let Piece::Bytes(piece) = piece;
             ensure!(piece.iter().all(|byte| *byte == object as u8), "wrong bytes of {object}");
             at += piece.len() as u64;
         }

@@ -4,9 +4,9 @@
 pub(crate) mod multipart;
 pub(crate) mod source;
 
-use weir_store::Piece;
+use bytes::Bytes;
 
-pub(crate) use weir_fill::reader::{Cut, bytes_of};
+pub(crate) use weir_fill::reader::Cut;
 
 /// Bytes of a response in order.
 pub(crate) trait Body {
@@ -17,5 +17,5 @@ pub(crate) trait Body {
     ///
     /// # Cancel safety
     /// Safe: a piece is taken only when it is returned.
-    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut>;
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut>;
 }

@@ -7,10 +7,9 @@ use std::hash::{BuildHasher, RandomState};
 use bytes::Bytes;
 use http::HeaderValue;
 use weir_policy::{Interval, Parts};
-use weir_store::Piece;
 
 use super::source::Source;
-use super::{Body, Cut, bytes_of};
+use super::{Body, Cut};
 
 /// The delimiters and heads of the parts.
 pub(crate) struct Form {
@@ -115,17 +114,17 @@ impl Multipart {
 }
 
 impl Body for Multipart {
-    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         loop {
             if !self.text.is_empty() {
                 let bytes = self.text.split_to(self.text.len().min(bytes_max));
-                return Ok(Some(Piece::Bytes(bytes)));
+                return Ok(Some(bytes));
             }
             if self.left > 0 {
                 let bytes_max = usize::try_from(self.left).map_or(bytes_max, |left| left.min(bytes_max));
                 let piece = Box::pin(self.source.next(bytes_max)).await?;
                 let piece = piece.ok_or(Cut { word: "body-too-short" })?;
-                let sent = bytes_of(&piece).len() as u64;
+                let sent = piece.len() as u64;
                 self.left = self.left.checked_sub(sent).ok_or(Cut { word: "body-too-long" })?;
                 return Ok(Some(piece));
             }

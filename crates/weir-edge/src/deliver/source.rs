@@ -8,7 +8,7 @@ use weir_files::{Broken, GaveWay, ListText, Reading};
 use weir_front::SealedPart;
 use weir_observe::Counters;
 use weir_policy::Interval;
-use weir_store::{Blocks, Generation, InUse, Piece, Read};
+use weir_store::{Blocks, Generation, InUse, Read};
 use weir_upstream::{ExchangeError, OriginBody, OriginError};
 
 use super::multipart::Multipart;
@@ -77,14 +77,13 @@ impl Whole {
     }
 
     /// The next bytes; an error where they are no longer in memory.
-    fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, ()> {
+    fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, ()> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let bytes_max = usize::try_from(self.rest.length()).map_or(bytes_max, |left| left.min(bytes_max));
         let Read::Piece(piece) = self.generation.read(self.rest.start, bytes_max) else { return Err(()) };
-        let Piece::Bytes(bytes) = &piece;
-        self.rest.start += bytes.len() as u64;
+        self.rest.start += piece.len() as u64;
         Ok(Some(piece))
     }
 }
@@ -185,11 +184,11 @@ impl Source {
 }
 
 impl Body for Source {
-    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         match self {
             Source::Empty => Ok(None),
             Source::Bytes(bytes) if bytes.is_empty() => Ok(None),
-            Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
+            Source::Bytes(bytes) => Ok(Some(bytes.split_to(bytes.len().min(bytes_max)))),
             Source::Whole(whole) => match whole.next(bytes_max) {
                 Ok(piece) => Ok(piece),
                 Err(()) => {
@@ -201,21 +200,17 @@ impl Body for Source {
                 }
             },
             Source::Held(reader) => reader.next(bytes_max).await,
-            Source::File(reading) => match reading.next(bytes_max).await {
-                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
-                Err(Broken::Changed) => Err(Cut { word: "file-changed" }),
-                Err(Broken::System) => Err(Cut { word: "file-failed" }),
-                Err(Broken::Hangs) => Err(Cut { word: "file-hangs" }),
-            },
-            Source::List(text) => match text.next(bytes_max) {
-                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
-                Err(GaveWay) => Err(Cut { word: "client-share" }),
-            },
+            Source::File(reading) => reading.next(bytes_max).await.map_err(|broken| match broken {
+                Broken::Changed => Cut { word: "file-changed" },
+                Broken::System => Cut { word: "file-failed" },
+                Broken::Hangs => Cut { word: "file-hangs" },
+            }),
+            Source::List(text) => text.next(bytes_max).map_err(|GaveWay| Cut { word: "client-share" }),
             Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(passed) => match passed.body.next().await {
                 Ok(bytes) => {
                     passed.counters.origin_bytes(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
-                    Ok(bytes.map(Piece::Bytes))
+                    Ok(bytes)
                 }
                 // It gives way to the stream of another client.
                 Err(error @ OriginError::Exchange(ExchangeError::Busy { .. }))

@@ -5,8 +5,6 @@
 use weir_policy::Interval;
 use weir_store::{Generation, Place, Read};
 
-use crate::deliver::bytes_of;
-
 /// The most boxes that are looked at, in the file and in its `moov` each.
 const BOXES_MAX: usize = 64;
 /// The largest `moov` that is accepted, in bytes.
@@ -97,9 +95,8 @@ impl Peek for Bytes<'_> {
                 }
                 _ => return Err(NotHeld),
             };
-            let bytes = bytes_of(&piece);
-            let length = bytes.len().min(left);
-            out[done..done + length].copy_from_slice(&bytes[..length]);
+            let length = piece.len().min(left);
+            out[done..done + length].copy_from_slice(&piece[..length]);
             done += length;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_store::Piece;
+use bytes::Bytes;
 use weir_upstream::OriginBody;
 
 use super::{Cut, Reader};
@@ -19,7 +19,7 @@ pub(super) struct Own {
 
 impl Reader {
     /// Asks for the rest, if the origin still has the same version.
-    pub(super) async fn ask_own(&mut self) -> Result<Option<Piece>, Cut> {
+    pub(super) async fn ask_own(&mut self) -> Result<Option<Bytes>, Cut> {
         let behind = self.cut_by("reader-behind");
         let (refetch, generation) = match (self.filled.as_deref_mut(), self.refill.as_deref()) {
             (Some(filled), _) => {
@@ -39,7 +39,7 @@ impl Reader {
         Ok(None)
     }
 
-    pub(super) async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
+    pub(super) async fn next_own(&mut self) -> Result<Option<Bytes>, Cut> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let too_short = Cut { word: "rest-too-short" };
         let mut turn = Turn::default();
@@ -67,6 +67,6 @@ impl Reader {
             return Ok(None);
         };
         bytes.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
-        Ok(Some(self.take(Piece::Bytes(bytes))))
+        Ok(Some(self.take(bytes)))
     }
 }

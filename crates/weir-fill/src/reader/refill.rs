@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
@@ -217,7 +218,7 @@ impl Refill {
         generation: &Arc<Generation>,
         offset: u64,
         bytes_max: usize,
-    ) -> Option<weir_store::Piece> {
+    ) -> Option<Bytes> {
         let guard = self.guards.iter().find(|guard| guard.will_reach(offset))?;
         let seen = guard.wait(offset, bytes_max).await;
         let (word, by) = (guard.failure_word(), guard.by());

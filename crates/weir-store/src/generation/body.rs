@@ -22,18 +22,11 @@ pub use weir_volume::{BLOCK_BYTES, PIECE_BYTES_MAX};
 
 const LENGTH_UNKNOWN: u64 = u64::MAX;
 
-/// A run of a body's bytes, at most [`PIECE_BYTES_MAX`].
-#[derive(Debug, Clone)]
-pub enum Piece {
-    /// Bytes in memory.
-    Bytes(Bytes),
-}
-
 /// What is at an offset of a body.
 #[derive(Debug)]
 pub enum Read {
-    /// Bytes from that offset on.
-    Piece(Piece),
+    /// Bytes from that offset on, at most [`PIECE_BYTES_MAX`].
+    Piece(Bytes),
     /// Not here yet: a running [`crate::Writer`] will write it.
     NotYet,
     /// The offset is the end of the body, or beyond.
@@ -413,7 +406,7 @@ impl Growing {
 
 fn piece(mut bytes: Bytes, max: usize) -> Read {
     bytes.truncate(max.min(PIECE_BYTES_MAX));
-    Read::Piece(Piece::Bytes(bytes))
+    Read::Piece(bytes)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
-use super::body::{BLOCK_BYTES, Piece, Read};
+use super::body::{BLOCK_BYTES, Read};
 use super::sealed_file::SealedFile;
 
 /// So many more responses that the kernel could have sent than others, and a body earns a file.
@@ -145,7 +145,7 @@ impl Many {
         }
         // Invariant: the blocks are dropped after the file is there.
         let bytes = self.file.get().and_then(|file| file.read(offset, max));
-        bytes.map_or(Read::Gone, |bytes| Read::Piece(Piece::Bytes(bytes)))
+        bytes.map_or(Read::Gone, Read::Piece)
     }
 }
 
@@ -155,7 +155,7 @@ fn read_blocks(blocks: &[Bytes], offset: u64, max: usize) -> Read {
     match blocks.get(number) {
         Some(block) if at < block.len() => {
             let end = block.len().min(at.saturating_add(max));
-            Read::Piece(Piece::Bytes(block.slice(at..end)))
+            Read::Piece(block.slice(at..end))
         }
         _ => Read::End,
     }

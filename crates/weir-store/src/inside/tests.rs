@@ -12,7 +12,7 @@ use weir_policy::{CacheKey, Interval, Stored};
 
 use crate::samples::{Folder, body, fields, key, now, proof, put, read_from, url};
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings, key};
-use crate::{Found, Generation, Ledger, MARKS_MAX, Piece, Place, Read, Settings, Store};
+use crate::{Found, Generation, Ledger, MARKS_MAX, Place, Read, Settings, Store};
 
 const MEMORY: u64 = 4 << 20;
 const DISK: u64 = 64 << 20;
@@ -69,7 +69,7 @@ fn bytes_of(generation: &Arc<Generation>) -> Option<Vec<u8>> {
     let (mut bytes, mut place) = (Vec::new(), Place::default());
     loop {
         match wait(generation.fetch(&mut place, bytes.len() as u64, 100_000)) {
-            Ok(Some(Piece::Bytes(piece))) => bytes.extend_from_slice(&piece),
+            Ok(Some(piece)) => bytes.extend_from_slice(&piece),
             Ok(None) => return Some(bytes),
             Err(_) => return None,
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 
 use super::layout::Tiers;
-use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
+use crate::generation::{BLOCK_BYTES, Body, Generation, Read};
 use crate::tier::{Entered, LATE_PAUSE, LateWrite, SharedPut, Stall, VolumeTier};
 use crate::volume::{FreedWait, Put, PutError, Writing, codec, key};
 
@@ -136,7 +136,7 @@ impl VolumeWrite {
         let Some(put) = self.hand.put() else { return false };
         while self.at < end {
             let most = usize::try_from(end - self.at).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
-            let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, most) else {
+            let Read::Piece(bytes) = body.read(self.at, most) else {
                 self.tier.note_given_up();
                 return false;
             };

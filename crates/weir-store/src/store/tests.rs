@@ -197,9 +197,7 @@ fn what_is_too_large_lives_as_a_window() {
         writer.push(body(1, at, 100_000.min((length - at) as usize))).unwrap();
         at = writer.position();
         assert!(store.usage().used_bytes <= MEMORY);
-        let Read::Piece(crate::Piece::Bytes(piece)) = generation.read(at - 1, 1) else {
-            panic!("newest byte")
-        };
+        let Read::Piece(piece) = generation.read(at - 1, 1) else { panic!("newest byte") };
         assert_eq!(piece, body(1, at - 1, 1));
     }
     let start = generation.window_start();

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Store;
 use crate::generation::Generation;
-use crate::generation::Piece;
 use crate::tier::{Gone, Place, VolumeTier};
 use crate::volume::VolumeState;
 use crate::volume::Writing;
@@ -42,7 +43,7 @@ impl Store {
         place: &mut Place,
         offset: u64,
         max: usize,
-    ) -> Result<Option<Piece>, Gone> {
+    ) -> Result<Option<Bytes>, Gone> {
         if let Some(tier) = generation.home() {
             tier.attach(generation);
         }

@@ -6,7 +6,7 @@ use weir_policy::{Answer, CacheRules, Consult, RequestView, ResponseView, answer
 
 use super::{Form, Multipart};
 use crate::deliver::source::Source;
-use crate::deliver::{Body, Cut, bytes_of};
+use crate::deliver::{Body, Cut};
 use weir_clock as clock;
 
 /// The form of these ranges of 1000 bytes.
@@ -39,8 +39,8 @@ fn sent(form: Form, bytes: &'static [u8], bytes_max: usize) -> (Vec<u8>, Result<
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let end = runtime.block_on(async {
         while let Some(piece) = body.next(bytes_max).await? {
-            assert!((1..=bytes_max).contains(&bytes_of(&piece).len()));
-            sent.extend_from_slice(bytes_of(&piece));
+            assert!((1..=bytes_max).contains(&piece.len()));
+            sent.extend_from_slice(&piece);
         }
         Ok(())
     });

@@ -31,7 +31,7 @@ fn write(budget: &Arc<Budget>, body: &Body, id: u32, mut at: u64, length: u64) {
 
 fn check_read(body: &Body, offset: u64, max: usize) -> Option<u64> {
     match body.read(offset, max) {
-        Read::Piece(Piece::Bytes(bytes)) => {
+        Read::Piece(bytes) => {
             assert!(!bytes.is_empty() && bytes.len() <= max.min(PIECE_BYTES_MAX));
             assert_eq!(bytes, samples::body(SEED, offset, bytes.len()));
             Some(bytes.len() as u64)

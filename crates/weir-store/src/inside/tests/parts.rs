@@ -1,7 +1,6 @@
 //! Bodies that go to a volume alone, while their origins pause.
 
 use super::{Folder, MEMORY, open, wait};
-use crate::generation::Piece;
 use crate::samples::{body, key, proof, until};
 use crate::tier::Place;
 
@@ -26,7 +25,7 @@ fn what_a_volume_has_of_a_body_that_pauses_leaves_memory_where_others_need_it() 
     let mut place = Place::default();
     for offset in [0, 65_536, 300_001] {
         let piece = wait(generation.fetch(&mut place, offset, 1000)).unwrap();
-        let Some(Piece::Bytes(bytes)) = piece else { panic!("nothing at {offset}") };
+        let Some(bytes) = piece else { panic!("nothing at {offset}") };
         assert!(!bytes.is_empty() && bytes == body(1, offset, bytes.len()), "{offset}");
     }
 }

@@ -2,7 +2,7 @@
 //! over.
 
 use super::*;
-use crate::{Piece, Writer};
+use crate::Writer;
 use http::HeaderValue;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -83,7 +83,7 @@ impl Scene {
         let mut at = begun;
         loop {
             match generation.read(at, 1 + random.below(90_000) as usize) {
-                Read::Piece(Piece::Bytes(bytes)) => {
+                Read::Piece(bytes) => {
                     assert_eq!(bytes, body(seed, at, bytes.len()), "wrong bytes at {at}");
                     at += bytes.len() as u64;
                 }
@@ -193,7 +193,7 @@ fn concurrent_fills_of_large_objects_keep_the_ceiling() {
                     }
                     at += count;
                     assert!(store.usage().used_bytes <= LIMIT);
-                    let Read::Piece(Piece::Bytes(newest)) = generation.read(at - 1, 1) else {
+                    let Read::Piece(newest) = generation.read(at - 1, 1) else {
                         panic!("the newest byte is readable")
                     };
                     assert_eq!(newest, body(thread, at - 1, 1));

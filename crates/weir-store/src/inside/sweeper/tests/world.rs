@@ -16,8 +16,7 @@ use crate::volume::testing::CrashRows;
 use crate::volume::testing::{CrashDisk, Fault, leave_header};
 use crate::volume::{Candidate, Clock, Volume, VolumeSettings};
 use crate::{
-    Force, Found, Generation, Ledger, MARKS_MAX, Mark, Piece, Place, Read, Scope, Settings, Stamp, Store,
-    Writer,
+    Force, Found, Generation, Ledger, MARKS_MAX, Mark, Place, Read, Scope, Settings, Stamp, Store, Writer,
 };
 
 const DISK_BYTES: u64 = 16 << 20;
@@ -492,7 +491,7 @@ pub(super) fn fetch(found: &Generation, place: &mut Place, bytes: &mut Vec<u8>, 
     while bytes.len() < most {
         place.moved(bytes.len() as u64);
         match runtime.block_on(found.fetch(place, bytes.len() as u64, 100_000)) {
-            Ok(Some(Piece::Bytes(piece))) => bytes.extend_from_slice(&piece),
+            Ok(Some(piece)) => bytes.extend_from_slice(&piece),
             Ok(None) => return true,
             Err(_) => return false,
         }
