@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use weir_body::Body;
 use weir_files::{
     Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Printed, Reading,
     Sums, Unfit, Way,
@@ -16,7 +17,7 @@ use weir_observe::Outcome;
 use weir_policy::{Answer, Ask, Interval, Stored, answer, is_in_304};
 
 use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::source::Source;
+use crate::deliver::source::{Kept, Source};
 use crate::exchange::{Asked, Chosen, Exchange, Told};
 use crate::late::Late;
 use crate::limit;
@@ -174,7 +175,7 @@ async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
     reply.headers.insert(VARY, HeaderValue::from_static("accept"));
     let length = Some(text.length() as u64);
     let made = local::answer(asked, exchange.told, reply);
-    response::with_source(made, &asked.request.method, length, || Source::List(Box::new(text)))
+    response::with_source(made, &asked.request.method, length, || Source::Made(Box::new(text)))
 }
 
 /// What a file is sent for.
@@ -273,10 +274,10 @@ pub(crate) fn send_as(exchange: &mut Exchange<'_, '_>, sending: Sending<'_>) -> 
         let reading = reading.checked(sending.sums.clone());
         let is_at_hand = reading.at_hand().is_some() || reading.sealed().is_some();
         let reading = if is_at_hand { reading } else { reading.of(asked.sharer()) };
-        let source = Source::File(Box::new(reading));
+        let kept = Kept::File(Box::new(reading));
         match part {
-            Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
-            _ => source,
+            Some(Part::Several(form)) => Source::Made(Box::new(Multipart::new(form, kept))),
+            _ => Source::Kept(kept),
         }
     };
     let bare = response::bare(head, Late::file(word, asked.now.wall));

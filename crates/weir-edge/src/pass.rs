@@ -269,7 +269,7 @@ pub(crate) fn relay(
         None => {
             let counters = asked.core.observer.counters_shared();
             let lasts = if is_events && length.is_none() { Lasts::UntilItEnds } else { Lasts::ToItsEnd };
-            Source::Origin(Box::new(Passed { body, route: chosen.route.clone(), counters, lasts }))
+            Source::Origin(Box::new(Passed::new(body, chosen.route.clone(), counters, lasts)))
         }
     };
     let relayed = response::with_source(made, &asked.request.method, length, source);

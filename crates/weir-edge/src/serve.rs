@@ -11,7 +11,7 @@ use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer, t
 use weir_store::{Generation, Head as HeldHead, Printed, Way};
 
 use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::source::{Source, Whole};
+use crate::deliver::source::{Kept, Source, Whole};
 use crate::exchange::{Asked, Exchange};
 use crate::job::Job;
 use crate::late::Late;
@@ -161,18 +161,18 @@ fn generation_to(
     let late = Late::of_cache(job.cache_status, lookup::shown_key(asked, chosen)).aged(age_s);
     let pace = limit::pace(asked, chosen, status, Some(&generation));
     let method = &asked.request.method;
-    let source = || parted(source(exchange, job, generation, interval, from), part);
+    let source = || parted(kept(exchange, job, generation, interval, from), part);
     response::paced(response::with_source(response::bare(head, late), method, length, source), pace)
 }
 
-/// The source of the bytes.
-fn source(
+/// The bytes.
+fn kept(
     exchange: &mut Exchange<'_, '_>,
     job: &mut Job,
     generation: Arc<Generation>,
     interval: Interval,
     from: From,
-) -> Source {
+) -> Kept {
     let asked = exchange.asked;
     let refill = job.refill.take();
     match from {
@@ -182,17 +182,17 @@ fn source(
                 true => refill.or_else(|| parts::refill(exchange, &generation)),
                 false => None,
             };
-            Source::Whole(Whole::new(generation, interval, refill))
+            Kept::Whole(Whole::new(generation, interval, refill))
         }
         From::Held => {
             let refill = refill.or_else(|| parts::refill(exchange, &generation));
-            Source::Held(Box::new(reader::Reader::new(generation, interval, refill)))
+            Kept::Reader(Box::new(reader::Reader::new(generation, interval, refill)))
         }
         From::Fill(guard, refetch) => {
             let store = asked.core.shared.store.clone();
             let refill = parts::refill(exchange, &generation);
             let filled = Filled::new(guard, generation, refetch, store);
-            Source::Held(Box::new(reader::Reader::filling(filled, interval, refill)))
+            Kept::Reader(Box::new(reader::Reader::filling(filled, interval, refill)))
         }
     }
 }
@@ -209,12 +209,11 @@ fn is_read_slowly(generation: &Generation, interval: Interval) -> bool {
     interval.length() >= SLOW_BYTES_MIN && generation.is_stored_on_disk()
 }
 
-/// The bytes of `source`, which is positioned at the first of several parts, with their delimiters and
-/// heads.
-fn parted(source: Source, part: Option<Part>) -> Source {
+/// The bytes of `kept`, which is positioned at the first of several parts, with their delimiters and heads.
+fn parted(kept: Kept, part: Option<Part>) -> Source {
     match part {
-        Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
-        _ => source,
+        Some(Part::Several(form)) => Source::Made(Box::new(Multipart::new(form, kept))),
+        _ => Source::Kept(kept),
     }
 }
 

@@ -11,10 +11,11 @@ use weir_wire::{Scheme, Target};
 
 use crate::core::{Core, HeldPlan};
 use crate::debug::Shown;
+use crate::deliver::source::Source;
 use crate::exchange::Note;
 use crate::late::Late;
 use crate::limit::Pace;
-use crate::response::{Content, Response};
+use crate::response::Response;
 use crate::shared::Shared;
 use crate::transform::client::client_of;
 use crate::transform::request::scheme;
@@ -50,7 +51,7 @@ pub(crate) fn prepare(plan: &HeldPlan, request: &mut Request) -> Shown {
 
 impl Service for Core {
     type Plan = HeldPlan;
-    type Body = Content;
+    type Body = Source;
     type Pace = Pace;
     type Late = Late;
     type Note<'c> = Note<'c>;

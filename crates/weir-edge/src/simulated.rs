@@ -17,9 +17,9 @@ use weir_policy::Now;
 use weir_store::{Mark, Scope, Store, Usage};
 use weir_upstream::Upstream;
 
+use weir_body::Body as _;
 use weir_front::{
-    Body as _, Client, ContentError, ContentLimits, Done, End, LocalFuture, Part, Request, Sent,
-    Service as _, Trust,
+    Client, ContentError, ContentLimits, Done, End, LocalFuture, Part, Request, Sent, Service as _, Trust,
 };
 use weir_observe::SiteId;
 

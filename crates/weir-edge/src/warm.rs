@@ -10,10 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use tokio::sync::{mpsc, watch};
+use weir_body::Body as _;
 use weir_front::listen::Peer;
-use weir_front::{
-    Body as _, Client, ContentError, ContentLimits, LocalFuture, Part, PeerInfo, Request, Trust,
-};
+use weir_front::{Client, ContentError, ContentLimits, LocalFuture, Part, PeerInfo, Request, Trust};
 use weir_observe::{Outcome, SiteId, Storing};
 use weir_wire::{ListedContent, Pseudo, of_list};
 

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 use weir_policy::http_date;
 use weir_share::Client;
 
+pub use self::room::ListText;
 pub(crate) use self::room::Room;
 use self::room::Taken;
-pub use self::room::{GaveWay, ListText};
 use crate::root::{RootRules, Symlinks};
 use crate::stamp::time;
 use crate::way::is_served;

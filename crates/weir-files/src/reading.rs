@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use rustix::fs::fstat;
 use rustix::io::Errno;
+use weir_body::{Body, Cut};
 use weir_sealed::SealedPart;
 use weir_share::Client;
 
@@ -21,25 +22,18 @@ use crate::sums::Sums;
 /// The most bytes that are read at a time.
 const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// Why a body breaks off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
-    /// The file was changed in place while it was sent, or its bytes are not what they must be.
-    #[error("the file was changed while it was sent")]
-    Changed,
-    /// The system failed.
-    #[error("the file could not be read")]
-    System,
-    /// Its device does not answer.
-    #[error("the device of the file does not answer")]
-    Hangs,
-}
+/// The file was changed in place while it was sent, or its bytes are not what they must be.
+pub(crate) const CHANGED: Cut = Cut { word: "file-changed" };
+/// The system failed.
+const FAILED: Cut = Cut { word: "file-failed" };
+/// The file's device does not answer.
+const HANGS: Cut = Cut { word: "file-hangs" };
 
-impl From<Unanswered> for Broken {
-    fn from(why: Unanswered) -> Broken {
+impl From<Unanswered> for Cut {
+    fn from(why: Unanswered) -> Cut {
         match why {
-            Unanswered::Hangs | Unanswered::Crowded => Broken::Hangs,
-            Unanswered::Panicked | Unanswered::NoThread => Broken::System,
+            Unanswered::Hangs | Unanswered::Crowded => HANGS,
+            Unanswered::Panicked | Unanswered::NoThread => FAILED,
         }
     }
 }
@@ -80,34 +74,10 @@ impl Reading {
     pub fn turn_to(&mut self, (start, end): (u64, u64)) {
         (self.at, self.end) = (start, end);
     }
+}
 
-    /// What lies in memory: its bytes, the offset, and how many are wanted.
-    pub fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
-        // What must be checked is given by `next` alone.
-        let Content::Memory(bytes) = self.unchecked()? else { return None };
-        let within = usize::try_from(self.at).ok()?;
-        Some((std::slice::from_ref(bytes), within, self.end - self.at))
-    }
-
-    /// What is left, where it lies in sealed memory.
-    pub fn sealed(&self) -> Option<SealedPart<'_>> {
-        let Content::Sealed(sealed) = self.unchecked()? else { return None };
-        sealed.part(self.at..self.end)
-    }
-
-    /// Notes that so many bytes were sent of what is at hand, or sealed.
-    pub fn advance(&mut self, bytes: u64) {
-        self.at += bytes;
-    }
-
-    /// The next bytes; none at the end.
-    ///
-    /// # Errors
-    /// The file has changed, or cannot be read.
-    ///
-    /// # Cancel safety
-    /// Safe: bytes are taken only when they are returned.
-    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Broken> {
+impl Body for Reading {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         let left = self.end - self.at;
         if left == 0 {
             return Ok(None);
@@ -145,13 +115,31 @@ impl Reading {
         Ok(Some(bytes))
     }
 
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        // What must be checked is given by `next` alone.
+        let Content::Memory(bytes) = self.unchecked()? else { return None };
+        let within = usize::try_from(self.at).ok()?;
+        Some((std::slice::from_ref(bytes), within, self.end - self.at))
+    }
+
+    fn sealed(&self) -> Option<SealedPart<'_>> {
+        let Content::Sealed(sealed) = self.unchecked()? else { return None };
+        sealed.part(self.at..self.end)
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.at += bytes;
+    }
+}
+
+impl Reading {
     /// Reads on a thread of the file's device.
-    async fn read_apart(&self, wanted: usize) -> Result<(usize, Bytes), Broken> {
+    async fn read_apart(&self, wanted: usize) -> Result<(usize, Bytes), Cut> {
         let (file, at) = (Arc::clone(&self.file), self.at);
         let job = move || {
-            let Err(fd) = file.content.at_hand() else { return Err(Stop::Broken(Broken::System)) };
+            let Err(fd) = file.content.at_hand() else { return Err(Stop::Cut(FAILED)) };
             let read = read(fd, BytesMut::zeroed(wanted), (at, wanted), Wait::May)?;
-            check(fd, &file.stamp).map_err(Stop::Broken)?;
+            check(fd, &file.stamp).map_err(Stop::Cut)?;
             Ok(read)
         };
         Ok(self.files.pool().run_for((self.on(), self.client), move |_| job()).await??)
@@ -170,7 +158,7 @@ impl Reading {
         &mut self,
         sums: &Sums,
         (block, start, length): (usize, u64, usize),
-    ) -> Result<Bytes, Broken> {
+    ) -> Result<Bytes, Cut> {
         if let Some((_, bytes)) = self.checked.as_ref().filter(|(known, _)| *known == block) {
             return Ok(bytes.clone());
         }
@@ -179,7 +167,7 @@ impl Reading {
                 let at = usize::try_from(start).unwrap_or(usize::MAX);
                 let end = at.saturating_add(length);
                 if end > bytes.len() {
-                    return Err(Broken::Changed);
+                    return Err(CHANGED);
                 }
                 bytes.slice(at..end)
             }
@@ -188,7 +176,7 @@ impl Reading {
                     let file = Arc::clone(&self.file);
                     let job = move || match file.content.at_hand() {
                         Err(fd) => read_whole(fd, (start, length), Wait::May),
-                        Ok(_) => Err(Stop::Broken(Broken::System)),
+                        Ok(_) => Err(Stop::Cut(FAILED)),
                     };
                     self.files.pool().run_for((self.on(), self.client), move |_| job()).await??
                 }
@@ -196,7 +184,7 @@ impl Reading {
             },
         };
         if !sums.fits(block, &bytes) {
-            return Err(Broken::Changed);
+            return Err(CHANGED);
         }
         self.checked = Some((block, bytes.clone()));
         Ok(bytes)
@@ -220,14 +208,14 @@ fn read_whole(fd: &OwnedFd, (at, length): (u64, usize), wait: Wait) -> Result<By
 /// Why a read gave nothing.
 enum Stop {
     Wait,
-    Broken(Broken),
+    Cut(Cut),
 }
 
-impl From<Stop> for Broken {
-    fn from(stop: Stop) -> Broken {
+impl From<Stop> for Cut {
+    fn from(stop: Stop) -> Cut {
         match stop {
-            Stop::Wait => Broken::System,
-            Stop::Broken(broken) => broken,
+            Stop::Wait => FAILED,
+            Stop::Cut(cut) => cut,
         }
     }
 }
@@ -248,19 +236,19 @@ fn read(
 ) -> Result<(usize, Bytes), Stop> {
     loop {
         match read_at(fd, &mut buffer[..wanted], at, wait) {
-            Ok(0) => return Err(Stop::Broken(Broken::Changed)),
+            Ok(0) => return Err(Stop::Cut(CHANGED)),
             Ok(count) => {
                 buffer.truncate(count);
                 return Ok((count, buffer.freeze()));
             }
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if wait == Wait::Never => return Err(Stop::Wait),
-            Err(_) => return Err(Stop::Broken(Broken::System)),
+            Err(_) => return Err(Stop::Cut(FAILED)),
         }
     }
 }
 
-fn check(fd: &OwnedFd, stamp: &Stamp) -> Result<(), Broken> {
-    let stat = fstat(fd).map_err(|_| Broken::System)?;
-    if Stamp::of(&stat).has_bytes_of(stamp) { Ok(()) } else { Err(Broken::Changed) }
+fn check(fd: &OwnedFd, stamp: &Stamp) -> Result<(), Cut> {
+    let stat = fstat(fd).map_err(|_| FAILED)?;
+    if Stamp::of(&stat).has_bytes_of(stamp) { Ok(()) } else { Err(CHANGED) }
 }

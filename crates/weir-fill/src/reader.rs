@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use weir_body::{Body, Cut, kept};
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Blocks, Generation, InUse, Place, Read, STALLED_MAX, Store, Writing};
 
@@ -26,14 +27,6 @@ use weir_clock as clock;
 /// How long a reader waits for what is being written to the volume while nothing more of that is written,
 /// where it could ask the origin for it, and its client has always taken what it got.
 const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// A body broke off: the connection is cut, and the message never ends cleanly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("body cut: {word}")]
-pub struct Cut {
-    /// The word for the log.
-    pub word: &'static str,
-}
 
 /// Reads an interval of a generation that is held, is being filled, or whose missing parts can be loaded.
 pub struct Reader {
@@ -173,61 +166,25 @@ impl Reader {
         }
     }
 
-    /// As [`blocks_from`], for what is still to be sent. None while the generation is not whole in memory.
-    pub fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
-        let blocks = match self.generation.block() {
-            Some(block) => block,
-            None => match self.blocks.get() {
-                Some(blocks) => blocks,
-                None => {
-                    let blocks = self.generation.blocks()?;
-                    self.blocks.get_or_init(|| blocks)
-                }
-            },
-        };
-        blocks_from(blocks, self.rest)
-    }
-
     /// How many bytes are still to be sent.
     fn left(&self) -> u64 {
         self.rest.end - self.rest.start
     }
+}
 
-    /// Notes that so many bytes were sent.
-    pub fn advance(&mut self, bytes: u64) {
-        self.rest.start += bytes;
-    }
-
-    /// Whether a connection to an origin waits for this reader: its own, or that of a windowed fill of which
-    /// it is the foremost reader, but for a piece that it has given back.
-    pub fn is_waited_for(&self) -> bool {
-        let reach = self.rest.start.saturating_add(BLOCK_BYTES as u64);
-        let is_foremost = |filled: &Filled| {
-            let front = filled.guard.as_ref().map(|guard| guard.fill().transfer.front());
-            is_windowed(&filled.generation) && front.is_some_and(|front| front <= reach)
-        };
-        self.own.is_some() || self.filled.as_deref().is_some_and(is_foremost)
-    }
-
-    /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a
-    /// fill, or for an origin.
-    ///
-    /// # Errors
-    /// The body broke off.
-    ///
-    /// # Cancel safety
-    /// Safe: a piece is taken only when it is returned.
-    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
+impl Body for Reader {
+    /// Waits for the volume, for a fill, or for an origin.
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         loop {
             let left = self.left();
             if left == 0 {
                 return Ok(None);
             }
+            let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
             if self.own.is_some() {
-                return self.next_own().await;
+                return self.next_own(bytes_max).await;
             }
             self.note();
-            let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
             if let Some(piece) = self.read_memory(bytes_max) {
                 return Ok(Some(self.take(piece)));
             }
@@ -254,10 +211,28 @@ impl Reader {
         }
     }
 
-    /// The client takes nothing for now: reads on from the volume where all lies there, so that memory can
-    /// have the blocks; from memory as long as they stay there. `unsent` are the last bytes of the last
-    /// piece, which were not sent; returns them where they could not be had again.
-    pub fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+    /// None while the generation is not whole in memory.
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        let blocks = match self.generation.block() {
+            Some(block) => block,
+            None => match self.blocks.get() {
+                Some(blocks) => blocks,
+                None => {
+                    let blocks = self.generation.blocks()?;
+                    self.blocks.get_or_init(|| blocks)
+                }
+            },
+        };
+        blocks_from(blocks, self.rest)
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.rest.start += bytes;
+    }
+
+    /// Reads on from the volume where all lies there, so that memory can have the blocks; from memory as long
+    /// as they stay there.
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
         self.place.let_go();
         self.has_paused = true;
         let generation = self.read_from();
@@ -268,7 +243,7 @@ impl Reader {
             |body: &Arc<Generation>| body.length().is_none_or(|length| length >= self.rest.start);
         let on_volume = on_volume.filter(is_as_long);
         if on_volume.is_none() && !self.can_be_had_again() {
-            return Some(unsent).filter(|unsent| !unsent.is_empty());
+            return kept(unsent);
         }
         self.rest.start -= unsent.len() as u64;
         if let Some(on_volume) = on_volume {
@@ -277,6 +252,25 @@ impl Reader {
         None
     }
 
+    fn may_let_go(&self) -> bool {
+        let generation = self.read_from();
+        let may_be_read = generation.is_stored_on_disk() && generation.held_bytes() > 0;
+        self.own.is_some() || self.is_fill_needed() || may_be_read
+    }
+
+    /// A connection waits for it that is its own, or that of a windowed fill of which it is the foremost
+    /// reader, but for a piece that it has given back.
+    fn holds_origin(&self) -> bool {
+        let reach = self.rest.start.saturating_add(BLOCK_BYTES as u64);
+        let is_foremost = |filled: &Filled| {
+            let front = filled.guard.as_ref().map(|guard| guard.fill().transfer.front());
+            is_windowed(&filled.generation) && front.is_some_and(|front| front <= reach)
+        };
+        self.own.is_some() || self.filled.as_deref().is_some_and(is_foremost)
+    }
+}
+
+impl Reader {
     /// Reads the same version from its volume from here on.
     fn go_on_from(&mut self, on_volume: Arc<Generation>) {
         // A body whose length nobody knew before has one now.
@@ -289,13 +283,6 @@ impl Reader {
         self.generation = InUse::new(on_volume);
         self.refill.as_deref_mut().map(Refill::let_go);
         self.note();
-    }
-
-    /// Whether it holds blocks that it could let go of later.
-    pub fn may_let_go(&self) -> bool {
-        let generation = self.read_from();
-        let may_be_read = generation.is_stored_on_disk() && generation.held_bytes() > 0;
-        self.own.is_some() || self.is_fill_needed() || may_be_read
     }
 
     /// Whether the fill that it reads has yet to bring something.

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use http::{HeaderValue, Method};
 use proptest::prelude::*;
+use weir_body::Body;
 use weir_policy::{CacheRules, Interval, RequestView, ResponseView, Storable, storable};
 use weir_store::{Full, Scope, Settings, Store, Writer};
 use weir_upstream::{Upstream, UpstreamSettings};

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod body;
 mod entrance;
 mod h1;
 mod h2;
@@ -26,10 +25,8 @@ pub mod worker;
 pub use handover::{HandedOver, HandoverSender, Relayed};
 pub use limits::{CHARGE_BYTES, ClientLimits, ContentLimits};
 pub use message::{
-    Body, Client, ContentError, Cut, Done, End, Fields, Head, HeldContent, Late, Length, LocalFuture, Pace,
-    Part, PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn,
-    Upload,
+    Client, ContentError, Done, End, Fields, Head, HeldContent, Late, Length, LocalFuture, Pace, Part,
+    PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn, Upload,
 };
 pub use mode::{ListenerMode, Protocols, Transport};
-pub use weir_sealed::SealedPart;
 pub use weir_tls::Certificates;

@@ -14,12 +14,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
+pub use weir_body::{Body, Cut};
 use weir_clock::Now;
 use weir_observe::{Observer, SiteId};
 use weir_tls::{Agreed, Identity, Leaf};
 use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
-pub use crate::body::{Body, Cut};
 use crate::limits::{ClientLimits, ContentLimits};
 use crate::listen::{Clients, Peer, Trusted};
 

@@ -504,11 +504,7 @@ pub const REASONS: &[Reason] = {
         row(Cut, "client-share", "It gave way: its client had most `streams`, or most of lists of folders."),
         row(Cut, "memory-share", "The client's connections hold all the memory that they may."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
-        row(
-            Cut,
-            "half-close",
-            "The client left, or ended its side, and took nothing for `limits.half_close`.",
-        ),
+        row(Cut, "half-close", "The client left or half-closed, and took nothing for `limits.half_close`."),
         row(Cut, "client-gone", "The client's connection failed."),
         row(Cut, "rest-too-short", "The origin sent less than it had announced."),
         row(Cut, "body-too-short", "The body was shorter than its length."),
@@ -530,6 +526,7 @@ pub const REASONS: &[Reason] = {
         row(Cut, "fill-ended", "The transfer that was being read ended early."),
         row(Cut, "fill-aborted", "The transfer that was being read failed inside Weir: please report it."),
         row(Cut, "no-seat", "Weir could not begin the transfer: please report it."),
+        row(Cut, "stage-failed", "What changes the body on its way went wrong: please report it."),
     ]
 };
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use weir_body::{Body, Cut, kept};
 use weir_front::listen::{Clients, Peer, Trusted, UnixPeers};
 use weir_front::{
-    Body, Client, ClientLimits, Cut, Done, Fields, Head, Late, Pace, Part, Refused, Request, Response,
-    SealedPart, Service, Turn,
+    Client, ClientLimits, Done, Fields, Head, Late, Pace, Part, Refused, Request, Response, Service, Turn,
 };
 use weir_observe::Observer;
 
@@ -51,10 +51,6 @@ impl Body for Content {
         Some((&self.blocks, self.at, held as u64))
     }
 
-    fn sealed(&self) -> Option<SealedPart<'_>> {
-        None
-    }
-
     fn advance(&mut self, bytes: u64) {
         self.at += bytes as usize;
     }
@@ -74,17 +70,9 @@ impl Body for Content {
 
     fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
         if !self.blocks.is_empty() {
-            return Some(unsent).filter(|unsent| !unsent.is_empty());
+            return kept(unsent);
         }
         self.left += unsent.len() as u64;
-        None
-    }
-
-    fn may_let_go(&self) -> bool {
-        false
-    }
-
-    fn trailers(&mut self) -> Option<HeaderMap> {
         None
     }
 }

@@ -20,6 +20,7 @@ const PAGE: &str = "docs/loops.md";
 /// The crates that talk to peers, or have what is needed by all that do.
 const CRATES: &[&str] = &[
     "weir-acme",
+    "weir-body",
     "weir-client",
     "weir-control",
     "weir-distributor",

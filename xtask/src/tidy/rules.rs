@@ -130,6 +130,11 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
     ),
     ("crates/weir-disk/src/", &["weir_", "http::", "bytes::"], "a disk knows no cache"),
     (
+        "crates/weir-body/src/",
+        &["tokio", "Instant", "SystemTime", "std::fs", "std::io", "std::net", "std::thread", "std::env"],
+        "a body and a stage know no runtime, no clock and no socket",
+    ),
+    (
         "crates/weir-upstream/src/",
         &["weir_policy", "weir_store", "CACHE_CONTROL", "cache-control", "CacheKey", "Cache-Status"],
         "upstream knows no cache",

@@ -79,6 +79,7 @@ fn each_absence_is_kept() {
         ("crates/weir-store/src/a.rs", "use http::header::AGE;"),
         ("crates/weir-upstream/src/a.rs", "use weir_policy::Now;"),
         ("crates/weir-edge/src/a.rs", "use rocksdb::DB;"),
+        ("crates/weir-body/src/a.rs", "tokio::task::yield_now().await;"),
     ];
     for (path, line) in cases {
         check(rules::absences, path, line, &[1]);

@@ -6,10 +6,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use http::HeaderValue;
+use weir_body::{Body, Cut, kept};
 use weir_policy::{Interval, Parts};
-
-use super::source::Source;
-use super::{Body, Cut};
 
 /// The delimiters and heads of the parts.
 pub(crate) struct Form {
@@ -67,11 +65,17 @@ impl Form {
     }
 }
 
+/// A body any part of which can be sent.
+pub(crate) trait Turn: Body {
+    /// Goes on with these bytes of the same version.
+    fn turn_to(&mut self, of: Interval);
+}
+
 /// The parts of a body in a [`Form`].
-pub(crate) struct Multipart {
+pub(crate) struct Multipart<B> {
     form: Form,
     /// The source of the current part's bytes.
-    source: Source,
+    source: B,
     /// Parts begun; one more once the closing delimiter has begun.
     begun: usize,
     /// Bytes of the form to be sent before the next byte of the current part.
@@ -80,20 +84,10 @@ pub(crate) struct Multipart {
     left: u64,
 }
 
-impl Multipart {
+impl<B: Turn> Multipart<B> {
     /// The parts of `source`, which is positioned at the first of them.
-    pub(crate) fn new(form: Form, source: Source) -> Multipart {
+    pub(crate) fn new(form: Form, source: B) -> Multipart<B> {
         Multipart { form, source, begun: 0, text: Bytes::new(), left: 0 }
-    }
-
-    /// Lets go of what others could use, while the client takes nothing.
-    pub(crate) fn let_go(&mut self) {
-        self.source.let_go(Bytes::new());
-    }
-
-    /// Whether it could let go of more later.
-    pub(crate) fn may_let_go(&self) -> bool {
-        self.source.may_let_go()
     }
 
     /// Begins the next part, or the closing delimiter. False where nothing is left.
@@ -113,7 +107,7 @@ impl Multipart {
     }
 }
 
-impl Body for Multipart {
+impl<B: Turn> Body for Multipart<B> {
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         loop {
             if !self.text.is_empty() {
@@ -122,7 +116,7 @@ impl Body for Multipart {
             }
             if self.left > 0 {
                 let bytes_max = usize::try_from(self.left).map_or(bytes_max, |left| left.min(bytes_max));
-                let piece = Box::pin(self.source.next(bytes_max)).await?;
+                let piece = self.source.next(bytes_max).await?;
                 let piece = piece.ok_or(Cut { word: "body-too-short" })?;
                 let sent = piece.len() as u64;
                 self.left = self.left.checked_sub(sent).ok_or(Cut { word: "body-too-long" })?;
@@ -132,6 +126,20 @@ impl Body for Multipart {
                 return Ok(None);
             }
         }
+    }
+
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        self.source.let_go(Bytes::new());
+        // Which of the parts they are of is not kept. They may be a slice of a whole body.
+        kept(Bytes::copy_from_slice(&unsent))
+    }
+
+    fn may_let_go(&self) -> bool {
+        self.source.may_let_go()
+    }
+
+    fn holds_origin(&self) -> bool {
+        self.source.holds_origin()
     }
 }
 

@@ -1,40 +1,42 @@
-//! The kinds of bodies: none, bytes at hand, a generation that is held or being filled, an origin's stream,
-//! several parts of a generation. They must not look at heads.
+//! The kinds of bodies: bytes at hand, what is kept (a generation that is held or being filled, a file), an
+//! origin's stream, and any other. They must not look at heads.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_files::{Broken, GaveWay, ListText, Reading};
-use weir_front::SealedPart;
+use http::HeaderMap;
+use weir_body::{AnyBody, Body, Cut, Ready, SealedPart, kept};
+use weir_files::Reading;
 use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::{Blocks, Generation, InUse, Read};
 use weir_upstream::{ExchangeError, OriginBody, OriginError};
 
-use super::multipart::Multipart;
-use super::{Body, Cut};
+use super::multipart::Turn;
 use crate::plan::Route;
 use weir_fill::reader::refill::Refill;
 use weir_fill::reader::{Reader, blocks_from};
 
 /// Where a response's bytes come from.
 pub(crate) enum Source {
-    /// No body.
-    Empty,
-    /// Bytes at hand.
-    Bytes(Bytes),
+    /// Bytes at hand, or none.
+    Ready(Ready),
+    /// Bytes that are kept.
+    Kept(Kept),
+    /// An origin's response that bypasses the store.
+    Origin(Box<Passed>),
+    /// Any other body. What goes out often has a kind of its own: each piece of this one costs an allocation.
+    Made(Box<dyn AnyBody>),
+}
+
+/// Bytes that are kept, so that any interval of them can be sent.
+pub(crate) enum Kept {
     /// A generation whose body is whole in memory, in blocks or in a file.
     Whole(Whole),
     /// A generation whose body is not, or whose fill still runs.
-    Held(Box<Reader>),
+    Reader(Box<Reader>),
     /// A file.
     File(Box<Reading>),
-    /// The list of a folder.
-    List(Box<ListText>),
-    /// Several parts of a generation, or of a file.
-    Parts(Box<Multipart>),
-    /// An origin's response that bypasses the store.
-    Origin(Box<Passed>),
 }
 
 /// Bytes of a generation that is whole in memory. It holds only what a hit needs.
@@ -53,8 +55,7 @@ impl Whole {
         Whole { blocks: generation.blocks(), rest: of, refill, generation: InUse::new(generation) }
     }
 
-    /// As [`weir_front::Body::at_hand`].
-    pub(crate) fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
         let blocks = match &self.blocks {
             Some(blocks) => blocks,
             None => self.generation.block()?,
@@ -62,13 +63,11 @@ impl Whole {
         blocks_from(blocks, self.rest)
     }
 
-    /// As [`weir_front::Body::sealed`].
-    pub(crate) fn sealed(&self) -> Option<SealedPart<'_>> {
+    fn sealed(&self) -> Option<SealedPart<'_>> {
         self.generation.file()?.part(self.rest.start..self.rest.end)
     }
 
-    /// Notes that so many bytes were sent.
-    pub(crate) fn advance(&mut self, bytes: u64) {
+    fn advance(&mut self, bytes: u64) {
         self.rest.start += bytes;
         if self.blocks.is_some() && self.generation.file().is_some() {
             // A slow client does not keep them beside the file.
@@ -86,15 +85,29 @@ impl Whole {
         self.rest.start += piece.len() as u64;
         Ok(Some(piece))
     }
+
+    /// Reads on, `unsent` bytes before, from wherever they are.
+    fn reader(&mut self, unsent: u64) -> Box<Reader> {
+        let rest = Interval::new(self.rest.start - unsent, self.rest.end);
+        Box::new(Reader::new(Arc::clone(&self.generation), rest, self.refill.take()))
+    }
 }
 
 /// An origin's response, passed on by a route. The route says which of its trailers go out.
 pub(crate) struct Passed {
-    pub(crate) body: OriginBody,
-    pub(crate) route: Arc<Route>,
+    body: OriginBody,
+    /// What has come of it and was not asked for yet.
+    came: Bytes,
+    route: Arc<Route>,
     /// The counters for received bytes.
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) lasts: Lasts,
+    counters: Arc<Counters>,
+    lasts: Lasts,
+}
+
+impl Passed {
+    pub(crate) fn new(body: OriginBody, route: Arc<Route>, counters: Arc<Counters>, lasts: Lasts) -> Passed {
+        Passed { body, came: Bytes::new(), route, counters, lasts }
+    }
 }
 
 /// Whether a body that ends before its origin ends it is whole.
@@ -107,78 +120,27 @@ pub(crate) enum Lasts {
 }
 
 impl Source {
-    /// Continues with another range `of` the same generation. A source without a generation stays as it is.
-    pub(crate) fn turn_to(&mut self, of: Interval) {
-        match self {
-            Source::Whole(whole) => whole.rest = of,
-            Source::Held(reader) => reader.turn_to(of),
-            Source::File(reading) => reading.turn_to((of.start, of.end)),
-            Source::Empty | Source::Bytes(_) | Source::List(_) | Source::Parts(_) | Source::Origin(..) => {}
-        }
+    /// No body.
+    #[inline]
+    pub(crate) const fn empty() -> Source {
+        Source::Ready(Ready(Bytes::new()))
     }
-}
 
-impl Source {
-    /// Whether a connection to an origin waits for the client of this body.
-    pub(crate) fn holds_origin(&self) -> bool {
+    fn body(&self) -> &dyn AnyBody {
         match self {
-            Source::Origin(..) => true,
-            Source::Held(reader) => reader.is_waited_for(),
-            Source::Empty
-            | Source::Bytes(_)
-            | Source::Whole(_)
-            | Source::File(_)
-            | Source::List(_)
-            | Source::Parts(_) => false,
-        }
-    }
-}
-
-impl Source {
-    /// As [`weir_front::Body::let_go`].
-    pub(crate) fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
-        let kept = |unsent: Bytes| Some(unsent).filter(|unsent| !unsent.is_empty());
-        match self {
-            Source::Whole(whole) if whole.generation.is_stored_on_disk() => {
-                let rest = Interval::new(whole.rest.start - unsent.len() as u64, whole.rest.end);
-                let mut reader = Reader::new(Arc::clone(&whole.generation), rest, whole.refill.take());
-                reader.let_go(Bytes::new());
-                *self = Source::Held(Box::new(reader));
-                None
-            }
-            Source::Held(reader) => reader.let_go(unsent),
-            Source::Parts(parts) => {
-                // Which of the parts the bytes are of is not kept. They may be a slice of a whole body.
-                parts.let_go();
-                kept(Bytes::copy_from_slice(&unsent))
-            }
-            Source::Origin(passed) => kept(passed.body.let_go(unsent)),
-            _ => kept(unsent),
+            Source::Ready(ready) => ready,
+            Source::Kept(kept) => kept,
+            Source::Origin(passed) => &**passed,
+            Source::Made(made) => &**made,
         }
     }
 
-    /// Whether all bytes of a generation were given out.
-    pub(crate) fn is_sent(&self) -> bool {
+    fn body_mut(&mut self) -> &mut dyn AnyBody {
         match self {
-            Source::Whole(whole) => whole.rest.is_empty(),
-            Source::Held(reader) => reader.is_sent(),
-            Source::Empty
-            | Source::Bytes(_)
-            | Source::File(_)
-            | Source::List(_)
-            | Source::Parts(_)
-            | Source::Origin(_) => false,
-        }
-    }
-
-    /// As [`weir_front::Body::may_let_go`].
-    pub(crate) fn may_let_go(&self) -> bool {
-        match self {
-            Source::Whole(whole) => whole.generation.is_stored_on_disk(),
-            Source::Held(reader) => reader.may_let_go(),
-            Source::Parts(parts) => parts.may_let_go(),
-            Source::Origin(passed) => passed.body.may_give_way(),
-            Source::Empty | Source::Bytes(_) | Source::File(_) | Source::List(_) => false,
+            Source::Ready(ready) => ready,
+            Source::Kept(kept) => kept,
+            Source::Origin(passed) => &mut **passed,
+            Source::Made(made) => &mut **made,
         }
     }
 }
@@ -186,41 +148,172 @@ impl Source {
 impl Body for Source {
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         match self {
-            Source::Empty => Ok(None),
-            Source::Bytes(bytes) if bytes.is_empty() => Ok(None),
-            Source::Bytes(bytes) => Ok(Some(bytes.split_to(bytes.len().min(bytes_max)))),
-            Source::Whole(whole) => match whole.next(bytes_max) {
-                Ok(piece) => Ok(piece),
-                Err(()) => {
-                    let refill = whole.refill.take();
-                    let mut reader = Box::new(Reader::new(Arc::clone(&whole.generation), whole.rest, refill));
-                    let piece = reader.next(bytes_max).await;
-                    *self = Source::Held(reader);
-                    piece
-                }
-            },
-            Source::Held(reader) => reader.next(bytes_max).await,
-            Source::File(reading) => reading.next(bytes_max).await.map_err(|broken| match broken {
-                Broken::Changed => Cut { word: "file-changed" },
-                Broken::System => Cut { word: "file-failed" },
-                Broken::Hangs => Cut { word: "file-hangs" },
-            }),
-            Source::List(text) => text.next(bytes_max).map_err(|GaveWay| Cut { word: "client-share" }),
-            Source::Parts(parts) => parts.next(bytes_max).await,
-            Source::Origin(passed) => match passed.body.next().await {
-                Ok(bytes) => {
-                    passed.counters.origin_bytes(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
-                    Ok(bytes)
-                }
+            Source::Ready(ready) => ready.next(bytes_max).await,
+            Source::Kept(kept) => kept.next(bytes_max).await,
+            Source::Origin(passed) => passed.next(bytes_max).await,
+            Source::Made(made) => made.next_boxed(bytes_max).await,
+        }
+    }
+
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        self.body().at_hand()
+    }
+
+    fn sealed(&self) -> Option<SealedPart<'_>> {
+        self.body().sealed()
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.body_mut().advance(bytes);
+    }
+
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        let unsent = self.body_mut().let_go(unsent);
+        if unsent.is_none() && matches!(self, Source::Kept(kept) if kept.is_sent()) {
+            *self = Source::empty();
+        }
+        unsent
+    }
+
+    fn may_let_go(&self) -> bool {
+        self.body().may_let_go()
+    }
+
+    fn holds_origin(&self) -> bool {
+        self.body().holds_origin()
+    }
+
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        self.body_mut().trailers()
+    }
+}
+
+impl Kept {
+    /// Whether all bytes of a generation were given out.
+    fn is_sent(&self) -> bool {
+        match self {
+            Kept::Whole(whole) => whole.rest.is_empty(),
+            Kept::Reader(reader) => reader.is_sent(),
+            Kept::File(_) => false,
+        }
+    }
+}
+
+impl Turn for Kept {
+    fn turn_to(&mut self, of: Interval) {
+        match self {
+            Kept::Whole(whole) => whole.rest = of,
+            Kept::Reader(reader) => reader.turn_to(of),
+            Kept::File(reading) => reading.turn_to((of.start, of.end)),
+        }
+    }
+}
+
+impl Body for Kept {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
+        loop {
+            match self {
+                Kept::Whole(whole) => match whole.next(bytes_max) {
+                    Ok(piece) => return Ok(piece),
+                    Err(()) => *self = Kept::Reader(whole.reader(0)),
+                },
+                Kept::Reader(reader) => return reader.next(bytes_max).await,
+                Kept::File(reading) => return reading.next(bytes_max).await,
+            }
+        }
+    }
+
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        match self {
+            Kept::Whole(whole) => whole.at_hand(),
+            Kept::Reader(reader) => reader.at_hand(),
+            Kept::File(reading) => reading.at_hand(),
+        }
+    }
+
+    fn sealed(&self) -> Option<SealedPart<'_>> {
+        match self {
+            Kept::Whole(whole) => whole.sealed(),
+            Kept::Reader(reader) => reader.sealed(),
+            Kept::File(reading) => reading.sealed(),
+        }
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        match self {
+            Kept::Whole(whole) => whole.advance(bytes),
+            Kept::Reader(reader) => reader.advance(bytes),
+            Kept::File(reading) => reading.advance(bytes),
+        }
+    }
+
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        match self {
+            Kept::Whole(whole) if whole.generation.is_stored_on_disk() => {
+                let mut reader = whole.reader(unsent.len() as u64);
+                reader.let_go(Bytes::new());
+                *self = Kept::Reader(reader);
+                None
+            }
+            Kept::Whole(_) => kept(unsent),
+            Kept::Reader(reader) => reader.let_go(unsent),
+            Kept::File(reading) => reading.let_go(unsent),
+        }
+    }
+
+    fn may_let_go(&self) -> bool {
+        match self {
+            Kept::Whole(whole) => whole.generation.is_stored_on_disk(),
+            Kept::Reader(reader) => reader.may_let_go(),
+            Kept::File(reading) => reading.may_let_go(),
+        }
+    }
+
+    fn holds_origin(&self) -> bool {
+        matches!(self, Kept::Reader(reader) if reader.holds_origin())
+    }
+}
+
+impl Body for Passed {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
+        if self.came.is_empty() {
+            match self.body.next().await {
+                Ok(None) => return Ok(None),
+                Ok(Some(bytes)) => self.came = bytes,
                 // It gives way to the stream of another client.
                 Err(error @ OriginError::Exchange(ExchangeError::Busy { .. }))
-                    if passed.lasts == Lasts::UntilItEnds =>
+                    if self.lasts == Lasts::UntilItEnds =>
                 {
-                    passed.counters.error(error.word());
-                    Ok(None)
+                    self.counters.error(error.word());
+                    return Ok(None);
                 }
-                Err(error) => Err(Cut { word: error.word() }),
-            },
+                Err(error) => return Err(Cut { word: error.word() }),
+            }
+            self.counters.origin_bytes(self.came.len() as u64);
         }
+        Ok(Some(self.came.split_to(self.came.len().min(bytes_max))))
+    }
+
+    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
+        if self.came.is_empty() {
+            return kept(self.body.let_go(unsent));
+        }
+        self.came = self.body.let_go(std::mem::take(&mut self.came));
+        // It may be a small part of the same buffer.
+        kept(Bytes::copy_from_slice(&unsent))
+    }
+
+    fn may_let_go(&self) -> bool {
+        self.body.may_give_way()
+    }
+
+    fn holds_origin(&self) -> bool {
+        true
+    }
+
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        let mut trailers = self.body.trailers()?;
+        self.route.strip_response(&mut trailers);
+        Some(trailers)
     }
 }

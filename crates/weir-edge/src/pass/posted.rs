@@ -14,7 +14,7 @@ use weir_upstream::{OriginBody, OriginResponse};
 
 use crate::consult;
 use crate::decide::Consulted;
-use crate::deliver::source::Source;
+use crate::deliver::source::{Kept, Source};
 use crate::exchange::{Asked, Chosen, Exchange};
 use crate::outgoing::{fill_permit, fill_request, refetch};
 use crate::transform::overrides::{Overridden, overridden};
@@ -115,6 +115,7 @@ impl Posted {
         let (refetch, store) = (fill_request.refetch.clone(), fill_request.resources.store.clone());
         task::start_with(fill_request, guard.fill().clone(), writer, body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        Source::Held(Box::new(Reader::filling(Filled::new(guard, generation, refetch, store), whole, None)))
+        let filled = Filled::new(guard, generation, refetch, store);
+        Source::Kept(Kept::Reader(Box::new(Reader::filling(filled, whole, None))))
     }
 }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use weir_body::{Body, Cut};
+
 use super::{Failed, Files, Finding, ListingForm};
 use crate::file::{Content, Found};
 use crate::hot::HotLimits;
-use crate::reading::{Broken, Reading};
+use crate::reading::{CHANGED, Reading};
 use crate::root::{Hidden, Root, RootRules, Siblings, Symlinks};
 use crate::way::Way;
 
@@ -52,7 +54,7 @@ impl Room {
         }
     }
 
-    async fn read(&self, found: &Found) -> Result<Vec<u8>, Broken> {
+    async fn read(&self, found: &Found) -> Result<Vec<u8>, Cut> {
         let length = found.plain().length();
         let mut reading = Reading::new(Arc::clone(found.plain()), self.files.clone(), (0, length));
         let mut bytes = Vec::new();
@@ -152,7 +154,7 @@ async fn a_body_in_memory_outlives_its_file_and_an_open_one_breaks_off() {
     let mut reading = Reading::new(Arc::clone(opened.plain()), room.files.clone(), (0, length));
     assert!(reading.next(1000).await.unwrap().is_some());
     room.write("file", &pattern(400 << 10));
-    assert_eq!(reading.next(1000).await, Err(Broken::Changed));
+    assert_eq!(reading.next(1000).await, Err(CHANGED));
     assert_eq!(room.read(&held).await.unwrap(), content);
     let new = room.file("/file").await;
     assert_ne!(new.plain().stamp, held.plain().stamp);
@@ -162,7 +164,7 @@ async fn a_body_in_memory_outlives_its_file_and_an_open_one_breaks_off() {
 async fn a_truncated_file_breaks_off_and_a_replaced_one_does_not() {
     let room = Room::new(0);
     let content = pattern(400 << 10);
-    for (is_replaced, expect) in [(true, Ok(())), (false, Err(Broken::Changed))] {
+    for (is_replaced, expect) in [(true, Ok(())), (false, Err(CHANGED))] {
         room.write("file", &content);
         let found = room.file("/file").await;
         let length = found.plain().length();
@@ -259,7 +261,7 @@ async fn a_file_of_the_far_future_has_no_date_and_ends_no_thread() {
         for _ in 0..20 {
             let Ok(Finding::Listing(listing)) = find("/").await else { panic!("no list") };
             let mut text = files.written(listing, form, "/").await.unwrap();
-            let text = String::from_utf8(text.next(usize::MAX).unwrap().unwrap().to_vec()).unwrap();
+            let text = String::from_utf8(text.next(usize::MAX).await.unwrap().unwrap().to_vec()).unwrap();
             assert!(text.contains("far.txt") && !text.contains("GMT"), "{text}");
         }
     }

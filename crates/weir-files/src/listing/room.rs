@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use weir_body::{Body, Cut, kept};
 use weir_share::{ByClient, Client, gives_way};
 
 /// The most bytes of all lists.
@@ -55,9 +56,7 @@ pub struct ListText {
 }
 
 /// The list has given way to one of another client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the list has given way to one of another client")]
-pub struct GaveWay;
+const GAVE_WAY: Cut = Cut { word: "client-share" };
 
 impl Room {
     /// Takes so much for a client.
@@ -123,16 +122,19 @@ impl ListText {
         self.length
     }
 
-    /// The next bytes; none at the end. They are a copy: what is on its way keeps no text.
-    ///
-    /// # Errors
-    /// It has given way.
-    pub fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, GaveWay> {
+    /// A copy of the next bytes: what is on its way keeps no text.
+    fn copied(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         let text = self.text.lock();
-        let rest = &text.as_ref().ok_or(GaveWay)?.as_bytes()[self.at..];
+        let rest = &text.as_ref().ok_or(GAVE_WAY)?.as_bytes()[self.at..];
         let piece = &rest[..rest.len().min(bytes_max)];
         self.at += piece.len();
-        Ok(Some(Bytes::copy_from_slice(piece)).filter(|piece| !piece.is_empty()))
+        Ok(kept(Bytes::copy_from_slice(piece)))
+    }
+}
+
+impl Body for ListText {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
+        self.copied(bytes_max)
     }
 }
 
@@ -163,7 +165,7 @@ mod tests {
         let mut sent = room.send(None, text(100_000)).unwrap();
         assert_eq!(sent.length(), 100_000);
         let lengths: Vec<usize> =
-            std::iter::from_fn(|| sent.next(65_536).unwrap().map(|piece| piece.len())).collect();
+            std::iter::from_fn(|| sent.copied(65_536).unwrap().map(|piece| piece.len())).collect();
         assert_eq!(lengths, [65_536, 34_464]);
         drop(sent);
         assert_eq!(room.0.lock().bytes, 0);
@@ -179,8 +181,8 @@ mod tests {
         // What is made for a third one, and its text.
         let made: Vec<Taken> = (0..4).map(|_| room.take(third, MIB as u64).unwrap()).collect();
         let mut sent: Vec<ListText> = (0..4).map(|_| room.send(third, text(MIB)).unwrap()).collect();
-        assert!(sent.iter_mut().all(|text| text.next(10).is_ok()));
-        let is_gone: Vec<bool> = stalled.iter_mut().map(|text| text.next(10) == Err(GaveWay)).collect();
+        assert!(sent.iter_mut().all(|text| text.copied(10).is_ok()));
+        let is_gone: Vec<bool> = stalled.iter_mut().map(|text| text.copied(10) == Err(GAVE_WAY)).collect();
         assert_eq!(is_gone.iter().filter(|gone| **gone).count(), 8);
         assert!(is_gone[56..].iter().all(|gone| *gone), "the latest ones of both");
         assert_eq!(room.0.lock().bytes, BYTES_MAX);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weir_body::Cut;
 use weir_upstream::OriginBody;
 
-use super::{Cut, Reader};
+use super::Reader;
 use crate::asks::Asks;
 use crate::refetch::{Remainder, skip};
 use crate::turn::Turn;
@@ -15,6 +16,8 @@ pub(super) struct Own {
     body: OriginBody,
     /// So many bytes come before those that it reads.
     skip_bytes: u64,
+    /// What has come and was not asked for yet.
+    came: Bytes,
 }
 
 impl Reader {
@@ -35,15 +38,19 @@ impl Reader {
         asks.end(None);
         let Remainder { body, skip_bytes, length } = rest.ok_or(behind)?;
         self.rest.end = length.map_or(self.rest.end, |length| self.rest.end.min(length));
-        self.own = Some(Box::new(Own { body, skip_bytes }));
+        self.own = Some(Box::new(Own { body, skip_bytes, came: Bytes::new() }));
         Ok(None)
     }
 
-    pub(super) async fn next_own(&mut self) -> Result<Option<Bytes>, Cut> {
+    /// The next bytes, at most `bytes_max`. So many are left.
+    pub(super) async fn next_own(&mut self, bytes_max: usize) -> Result<Option<Bytes>, Cut> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let too_short = Cut { word: "rest-too-short" };
         let mut turn = Turn::default();
         let bytes = loop {
+            if !own.came.is_empty() {
+                break Some(std::mem::take(&mut own.came));
+            }
             match own.body.next().await.map_err(|error| Cut { word: error.word() })? {
                 None if own.skip_bytes > 0 => return Err(too_short),
                 None => break None,
@@ -66,7 +73,10 @@ impl Reader {
             self.rest.end = self.rest.start;
             return Ok(None);
         };
-        bytes.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        let came = bytes.split_off(bytes.len().min(bytes_max));
+        if let Some(own) = &mut self.own {
+            own.came = came;
+        }
         Ok(Some(self.take(bytes)))
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 
 /// The rooms that say reasons. A room that is split off is to be added here.
-const ROOMS: [&str; 7] = ["policy", "wire", "client", "upstream", "edge", "fill", "front"];
+const ROOMS: [&str; 9] = ["policy", "wire", "client", "upstream", "body", "files", "edge", "fill", "front"];
 
 /// What stands before a word that is a reason, on its line.
 const BEFORE: [&str; 16] = [
@@ -32,7 +32,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.is_dir() && name != "tests" {
+        if path.is_dir() && !matches!(&*name, "tests" | "testing") {
             sources(&path, found);
         } else if name.ends_with(".rs")
             && !matches!(&*name, "tests.rs" | "simulated.rs" | "fuzzing.rs" | "samples.rs")

@@ -7,10 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
 use tokio::task::LocalSet;
 use weir_observe::{Observatory, Observer};
-use weir_sealed::SealedPart;
 use weir_wire::RequestReader;
 
 use super::super::content::Content;
@@ -41,10 +39,6 @@ impl Body for Drops {
         self.lies_in_memory.then(|| (std::slice::from_ref(&self.bytes), 0, 1))
     }
 
-    fn sealed(&self) -> Option<SealedPart<'_>> {
-        None
-    }
-
     fn advance(&mut self, bytes: u64) {
         self.left -= bytes;
         self.done.borrow_mut().push("piece");
@@ -56,22 +50,6 @@ impl Body for Drops {
         }
         self.advance(1);
         Ok(Some(self.bytes.clone()))
-    }
-
-    fn holds_origin(&self) -> bool {
-        false
-    }
-
-    fn let_go(&mut self, unsent: Bytes) -> Option<Bytes> {
-        Some(unsent)
-    }
-
-    fn may_let_go(&self) -> bool {
-        false
-    }
-
-    fn trailers(&mut self) -> Option<HeaderMap> {
-        None
     }
 }
 
