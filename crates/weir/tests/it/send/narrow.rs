@@ -145,7 +145,7 @@ fn a_reader_behind_a_body_of_unknown_length_gets_the_rest() {
 fn a_reader_behind_a_body_of_unknown_length_is_cut_where_the_rest_ends_early() {
     const LENGTH: usize = 20_000_000;
     const FIRST: usize = 18_000_000;
-    // More than a socket of Weir holds for the slow one, and less than where memory begins to have the last 8 MiB.
+    // More than a socket holds for the slow one, and less than where memory begins to have the last 8 MiB.
     const REST_BEGINS: usize = 7_000_000;
     let (origin, body) = (Origin::start(), pattern(7, LENGTH));
     let gates: [Gate; 4] = std::array::from_fn(|_| Gate::new());
