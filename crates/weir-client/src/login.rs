@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::clock;
 use crate::connection::{Connection, Home};
 use crate::pool::Pool;
-use crate::pool::slot::{Grant, Lease, Own, Slot};
+use crate::pool::slot::{Grant, Lease, Own};
 
 use self::stage::Stage;
 pub use self::stage::logs_in;
@@ -184,7 +184,7 @@ fn take_over(state: &mut State, now: Instant) -> Vec<Kept> {
 pub fn on_own(granted: Grant, kept: Option<Kept>) -> Grant {
     match (granted, kept.and_then(Kept::quiet)) {
         (Grant::Fresh(permit), Some((connection, own))) => {
-            Grant::Idle(Slot::H1(Lease { connection, own: Some(own), permit }))
+            Grant::Idle(Lease { connection, own: Some(own), permit }.into())
         }
         (granted, _) => granted,
     }

@@ -213,7 +213,7 @@ impl Pool {
                 drop(closed);
                 Some(Grant::Fresh(permit))
             }
-            Free::Idle(carrier) => settled(carrier, permit, home).ok().map(Grant::Idle),
+            Free::Idle(carrier) => settled(Slot { carrier, own: None, permit }, home).ok().map(Grant::Idle),
         }
     }
 
@@ -274,10 +274,7 @@ impl Pool {
                 }
             };
             return Ok(Took::Here(match grant {
-                Grant::Idle(slot) => {
-                    let (carrier, permit) = slot.apart();
-                    settled(carrier, permit, home).map_or_else(Grant::Fresh, Grant::Idle)
-                }
+                Grant::Idle(slot) => settled(slot, home).map_or_else(Grant::Fresh, Grant::Idle),
                 fresh => fresh,
             }));
         }
@@ -287,15 +284,13 @@ impl Pool {
     /// carries other requests stays with these. Called in the runtime that the connection lives in.
     pub(crate) fn put(self: &Arc<Self>, slot: Slot, keep: Duration) {
         let until = clock::now() + keep;
-        let (carrier, permit) = slot.apart();
-        let home = carrier.home();
+        let home = slot.carrier.home();
         let is_surplus = self.bounds.is_limited() && self.state.lock().open > self.open_max();
-        if home != Home::current() || permit.is_stream() || is_surplus || carrier.carries_others() {
-            drop(carrier);
-            return drop(permit);
+        if home != Home::current() || slot.permit.is_stream() || is_surplus || slot.carrier.carries_others() {
+            return drop(slot);
         }
-        let movable = carrier.is_movable();
-        let mut offered = Grant::Idle(Slot::new(carrier, permit));
+        let movable = slot.carrier.is_movable();
+        let mut offered = Grant::Idle(slot);
         loop {
             let mut state = self.state.lock();
             // It counts against no client until another one gets it.
@@ -303,8 +298,7 @@ impl Pool {
             state.change(client, |count| count.open -= 1);
             let Some(waiter) = state.next(&self.bounds()) else {
                 match offered {
-                    Grant::Idle(slot) => {
-                        let (carrier, permit) = slot.apart();
+                    Grant::Idle(Slot { carrier, permit, .. }) => {
                         state.idle.push(Idle { carrier, until });
                         let unattended = state.reaped.insert(home);
                         drop(state);
@@ -324,7 +318,7 @@ impl Pool {
             offered.permit().client = waiter.client;
             let fits = waiter.demand == Demand::Any && (waiter.home == home || movable);
             offered = match offered {
-                Grant::Idle(slot) if !fits => Grant::Fresh(slot.apart().1),
+                Grant::Idle(slot) if !fits => Grant::Fresh(slot.permit),
                 other => other,
             };
             match waiter.grant.send(offered) {
@@ -345,7 +339,7 @@ impl Pool {
         if let Some(trunk) = carrier.trunk() {
             self.state.lock().share(trunk);
         }
-        Slot::new(carrier, permit)
+        Slot { carrier, own: None, permit }
     }
 
     fn permit(self: &Arc<Self>, client: Client) -> Permit {
@@ -411,7 +405,7 @@ impl Pool {
             drop(state);
             let permit = self.permit(waiter.client);
             let grant = match beside {
-                Some(carrier) => Grant::Idle(Slot::new(carrier, permit)),
+                Some(carrier) => Grant::Idle(Slot { carrier, own: None, permit }),
                 None => Grant::Fresh(permit),
             };
             match waiter.grant.send(grant) {
@@ -461,16 +455,16 @@ impl Drop for Place<'_> {
 }
 
 /// The slot, if its connection is still quiet and can be used in this runtime, or its permit.
-fn settled(mut carrier: Carrier, permit: Permit, home: Home) -> Result<Slot, Permit> {
-    if !carrier.is_quiet() {
-        return Err(permit);
+fn settled(mut slot: Slot, home: Home) -> Result<Slot, Permit> {
+    if !slot.carrier.is_quiet() {
+        return Err(slot.permit);
     }
-    if carrier.home() == home {
-        return Ok(Slot::new(carrier, permit));
+    if slot.carrier.home() == home {
+        return Ok(slot);
     }
-    match carrier.moved_here() {
-        Ok(carrier) => Ok(Slot::new(carrier, permit)),
-        Err(_) => Err(permit),
+    match slot.carrier.moved_here() {
+        Ok(carrier) => Ok(Slot { carrier, own: None, permit: slot.permit }),
+        Err(_) => Err(slot.permit),
     }
 }
 

@@ -1,5 +1,5 @@
-//! One request on a slot, whatever version of HTTP its connection speaks. A version is a kind of [`Slot`], of
-//! `Carrier` and of [`crate::Incoming`], and a folder beside `h1`.
+//! One request on a slot, whatever version of HTTP its connection speaks. A version is a kind of `Carrier`
+//! and of [`crate::Incoming`], and a folder beside `h1`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use crate::exchange::{Failed, Terms};
 use crate::h1::answered::answered;
 use crate::incoming::Response;
 use crate::message::OutBody;
-use crate::pool::slot::{Grant, Slot};
+use crate::pool::carrier::Carrier;
+use crate::pool::slot::{Grant, Lease, Slot};
 use crate::server::Server;
 use crate::tally::{Link, Tally, Trace};
 
@@ -31,7 +32,7 @@ impl Grant {
             Grant::Idle(slot) => {
                 server.pool().count_reuse();
                 if let Some(trace) = trace {
-                    trace.connected(slot.peer(), Link::Reused);
+                    trace.connected(slot.carrier.peer(), Link::Reused);
                 }
                 Ok(slot)
             }
@@ -44,14 +45,6 @@ impl Grant {
 }
 
 impl Slot {
-    fn peer(&self) -> Option<String> {
-        match self {
-            Slot::H1(lease) => lease.connection.transport.peer(),
-            #[cfg(test)]
-            Slot::Scripted(_) => None,
-        }
-    }
-
     /// Sends a request and waits for the head of the response; with the time that it took from the last byte
     /// sent. 1xx responses go where the terms say. The request is charged to the tally, and the trace follows
     /// it. After a 101 the response is a tunnel, which takes a place among the streams.
@@ -67,10 +60,11 @@ impl Slot {
         terms: &Terms<'_>,
         told: (Option<Arc<dyn Tally>>, Option<Box<dyn Trace>>),
     ) -> Result<(Response, Duration), Failed> {
-        match self {
-            Slot::H1(lease) => answered(lease, body, terms, told).await,
+        let Slot { carrier, own, permit } = self;
+        match carrier {
+            Carrier::H1(connection) => answered(Lease { connection, own, permit }, body, terms, told).await,
             #[cfg(test)]
-            Slot::Scripted(turn) => Ok((turn.response(&terms.request), Duration::ZERO)),
+            Carrier::Scripted(place) => Ok((place.response(permit, &terms.request), Duration::ZERO)),
         }
     }
 }

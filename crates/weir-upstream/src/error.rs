@@ -30,22 +30,23 @@ impl OriginError {
         ExchangeError::Busy { bound, retry_after }.into()
     }
 
+    /// What the exchange says, or what is said where none began.
+    fn said<T>(&self, exchange: fn(&ExchangeError) -> T, no_origin: T, denied: fn(&Denial) -> T) -> T {
+        match self {
+            Self::Exchange(error) => exchange(error),
+            Self::NoOrigin => no_origin,
+            Self::Denied(denial) => denied(denial),
+        }
+    }
+
     /// The status of the response to the client, where nothing was sent yet.
     pub fn status(&self) -> StatusCode {
-        match self {
-            Self::Exchange(error) => error.status(),
-            Self::NoOrigin => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Denied(denial) => denial.status,
-        }
+        self.said(ExchangeError::status, StatusCode::SERVICE_UNAVAILABLE, |denial| denial.status)
     }
 
     /// The error type for `Proxy-Status` (RFC 9209 §2.3).
     pub fn proxy_status(&self) -> &'static str {
-        match self {
-            Self::Exchange(error) => error.proxy_status(),
-            Self::NoOrigin => "destination_unavailable",
-            Self::Denied(_) => "http_request_denied",
-        }
+        self.said(ExchangeError::proxy_status, "destination_unavailable", |_| "http_request_denied")
     }
 
     /// A short word for logs and `Cache-Status` details.
@@ -59,38 +60,22 @@ impl OriginError {
 
     /// Who has to act.
     pub fn blame(&self) -> Blame {
-        match self {
-            Self::Exchange(error) => error.blame(),
-            Self::NoOrigin => Blame::Local,
-            Self::Denied(_) => Blame::Client,
-        }
+        self.said(ExchangeError::blame, Blame::Local, |_| Blame::Client)
     }
 
     /// As [`ExchangeError::is_before_request`].
     pub fn is_before_request(&self) -> bool {
-        match self {
-            Self::Exchange(error) => error.is_before_request(),
-            Self::NoOrigin => true,
-            Self::Denied(_) => false,
-        }
+        self.said(ExchangeError::is_before_request, true, |_| false)
     }
 
     /// As [`ExchangeError::is_no_answer`].
     pub fn is_no_answer(&self) -> bool {
-        match self {
-            Self::Exchange(error) => error.is_no_answer(),
-            Self::NoOrigin => true,
-            Self::Denied(_) => false,
-        }
+        self.said(ExchangeError::is_no_answer, true, |_| false)
     }
 
     /// Seconds for `Retry-After`; only where all connections are in use, or a denial names them.
     pub fn retry_after_s(&self) -> Option<u64> {
-        match self {
-            Self::Exchange(error) => error.retry_after_s(),
-            Self::NoOrigin => None,
-            Self::Denied(denial) => denial.retry_after_s.map(u64::from),
-        }
+        self.said(ExchangeError::retry_after_s, None, |denial| denial.retry_after_s.map(u64::from))
     }
 }
 

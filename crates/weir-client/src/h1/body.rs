@@ -15,7 +15,7 @@ use crate::h1::exchange::{broken, malformed};
 use crate::h1::outgoing::{Outgoing, SendError, Sending};
 use crate::login::LoginUse;
 use crate::login::stage::Stage;
-use crate::pool::slot::{Lease, Slot};
+use crate::pool::slot::Lease;
 
 /// A reader that asks for the next bytes later than this takes them more slowly than they come.
 const SLOW_AFTER: Duration = Duration::from_millis(100);
@@ -208,7 +208,7 @@ impl Streaming {
                 lease.connection.shrink();
                 lease.connection.tally = None;
                 match (login, lease.permit.pool()) {
-                    (None, Some(pool)) => pool.put(Slot::H1(lease), keep),
+                    (None, Some(pool)) => pool.put(lease.into(), keep),
                     (Some((stage, Some(login))), Some(pool)) => login.keep(lease, stage, (pool, keep)),
                     _ => drop(lease),
                 }

@@ -41,6 +41,15 @@ impl Carrier {
         }
     }
 
+    /// The address of the other side, where that is known.
+    pub(crate) fn peer(&self) -> Option<String> {
+        match self {
+            Carrier::H1(connection) => connection.transport.peer(),
+            #[cfg(test)]
+            Carrier::Scripted(_) => None,
+        }
+    }
+
     /// Whether it can be moved to another runtime.
     pub(crate) fn is_movable(&self) -> bool {
         match self {

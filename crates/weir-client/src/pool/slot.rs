@@ -14,8 +14,6 @@ use super::{Pool, count};
 use crate::connection::Connection;
 use crate::error::{Bound, ExchangeError};
 use crate::login::stage::Stage;
-#[cfg(test)]
-use crate::tests::scripted;
 
 /// The right to have one request under way, or one connection idle. Dropped, it goes to a waiter, or back to
 /// the pool.
@@ -103,48 +101,26 @@ impl Drop for Permit {
 
 /// The right to one request on a connection.
 #[derive(Debug)]
-pub enum Slot {
-    /// On a connection that carries one request after another.
-    H1(Lease),
-    /// On one that carries several at once.
-    #[cfg(test)]
-    Scripted(scripted::Turn),
+pub struct Slot {
+    // Fields drop in this order: the place is free, or the socket closed, before its permit frees.
+    pub(crate) carrier: Carrier,
+    /// What it has beside `permit` where it belongs to a client.
+    pub(crate) own: Option<Own>,
+    pub(crate) permit: Permit,
 }
 
-impl Slot {
-    /// A place on a connection, with the right to use it.
-    pub(crate) fn new(carrier: Carrier, permit: Permit) -> Slot {
-        match carrier {
-            Carrier::H1(connection) => Slot::H1(Lease { connection, own: None, permit }),
-            #[cfg(test)]
-            Carrier::Scripted(place) => Slot::Scripted(scripted::Turn { place, permit }),
-        }
-    }
-
-    /// Both apart.
-    pub(super) fn apart(self) -> (Carrier, Permit) {
-        match self {
-            Slot::H1(Lease { connection, permit, .. }) => (Carrier::H1(connection), permit),
-            #[cfg(test)]
-            Slot::Scripted(scripted::Turn { place, permit }) => (Carrier::Scripted(place), permit),
-        }
-    }
-
-    pub(super) fn permit(&mut self) -> &mut Permit {
-        match self {
-            Slot::H1(lease) => &mut lease.permit,
-            #[cfg(test)]
-            Slot::Scripted(turn) => &mut turn.permit,
-        }
+impl From<Lease> for Slot {
+    fn from(Lease { connection, own, permit }: Lease) -> Slot {
+        Slot { carrier: Carrier::H1(connection), own, permit }
     }
 }
 
-/// A connection with its permit.
+/// A slot of a connection that carries one request after another.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     // Fields drop in this order: the socket is closed before its permit frees.
     pub(crate) connection: Box<Connection>,
-    /// What it has beside `permit` where it belongs to a client.
+    /// As [`Slot::own`].
     pub(crate) own: Option<Own>,
     pub(crate) permit: Permit,
 }
@@ -179,7 +155,7 @@ pub enum Grant {
 impl Grant {
     pub(super) fn permit(&mut self) -> &mut Permit {
         match self {
-            Grant::Idle(slot) => slot.permit(),
+            Grant::Idle(slot) => &mut slot.permit,
             Grant::Fresh(permit) => permit,
         }
     }
@@ -187,7 +163,7 @@ impl Grant {
     /// The permit alone: what it is for is closed, or has one request less.
     pub(super) fn into_permit(self) -> Permit {
         match self {
-            Grant::Idle(slot) => slot.apart().1,
+            Grant::Idle(slot) => slot.permit,
             Grant::Fresh(permit) => permit,
         }
     }

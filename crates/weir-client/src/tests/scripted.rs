@@ -45,18 +45,10 @@ struct Wire {
 #[derive(Debug)]
 pub struct Place(Arc<Wire>);
 
-/// The right to use it.
-#[derive(Debug)]
-pub struct Turn {
-    // Fields drop in this order: the place is free before its permit is.
-    pub(crate) place: Place,
-    pub(crate) permit: Permit,
-}
-
 /// A body that is still to come.
 #[derive(Debug)]
 pub struct Streaming {
-    turn: Option<Turn>,
+    slot: Option<Slot>,
     pieces: Pieces,
 }
 
@@ -135,12 +127,13 @@ impl Drop for Place {
     }
 }
 
-impl Turn {
+impl Place {
     /// Asks; the head comes at once.
-    pub(crate) fn response(self, request: &RequestHead<'_>) -> Response {
+    pub(crate) fn response(self, permit: Permit, request: &RequestHead<'_>) -> Response {
         let (to, pieces) = mpsc::unbounded_channel();
-        self.place.0.asked.lock().push((request.target.to_vec(), to));
-        let body = Incoming::Scripted(Box::new(Streaming { turn: Some(self), pieces }));
+        self.0.asked.lock().push((request.target.to_vec(), to));
+        let slot = Slot { carrier: Carrier::Scripted(self), own: None, permit };
+        let body = Incoming::Scripted(Box::new(Streaming { slot: Some(slot), pieces }));
         let (status, headers) = (StatusCode::OK, HeaderMap::new());
         Response { status, headers, length: Length::Unknown, body, upgraded: None }
     }
@@ -150,15 +143,15 @@ impl Streaming {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         let piece = ready!(self.pieces.poll_recv(cx));
         if piece.is_none()
-            && let Some(turn) = self.turn.take()
-            && let Some(pool) = turn.permit.pool()
+            && let Some(slot) = self.slot.take()
+            && let Some(pool) = slot.permit.pool()
         {
-            pool.put(Slot::Scripted(turn), KEEP);
+            pool.put(slot, KEEP);
         }
         Poll::Ready(Ok(piece))
     }
 
     pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
-        self.turn.as_mut().map_or(Ok(()), |turn| turn.permit.outlast())
+        self.slot.as_mut().map_or(Ok(()), |slot| slot.permit.outlast())
     }
 }

@@ -55,9 +55,7 @@ impl Upstream {
         let may_take = |at: &usize| roster.takes_share(*at) || roster.origin(*at).is_trial_due(now);
         (0..roster.members.len()).filter(may_take).any(|at| roster.origin(at).pool().has_spare())
     }
-}
 
-impl Upstream {
     /// Whether no origin takes requests: each is ejected, or fails its checks.
     pub fn is_down(&self) -> bool {
         let roster = self.roster();
