@@ -12,6 +12,8 @@ pub(crate) struct CacheStatus {
     outcome: Outcome,
     /// Why it was not simply a hit.
     detail: &'static str,
+    /// Why the cache is bypassed, where it is.
+    passes: Option<PassReason>,
     /// RFC 9211 §2.2: why the request went to the origin; none on a hit.
     fwd: Option<Forward>,
     /// The status that the origin answered with.
@@ -35,6 +37,7 @@ impl CacheStatus {
         CacheStatus {
             outcome,
             detail,
+            passes: None,
             fwd,
             fwd_status: None,
             storing: Storing::NotAsked,
@@ -74,7 +77,8 @@ impl CacheStatus {
 
     /// The cache is bypassed.
     pub(crate) fn pass(reason: PassReason) -> CacheStatus {
-        CacheStatus::new(Outcome::Pass, reason.word(), Some(reason.into()))
+        let passes = Some(reason);
+        CacheStatus { passes, ..CacheStatus::new(Outcome::Pass, reason.word(), Some(reason.into())) }
     }
 
     /// The cache is bypassed, because the client asks for another protocol (RFC 9110 §7.8).
@@ -94,12 +98,12 @@ impl CacheStatus {
 
     /// Whether the request bypasses the cache only because of what is remembered of its key.
     pub(crate) fn is_of_memory(&self) -> bool {
-        self.detail == PassReason::Uncacheable.word()
+        self.passes == Some(PassReason::Uncacheable)
     }
 
     /// Whether the request goes as it came only until its key is known to be public.
     pub(crate) fn is_of_signature(&self) -> bool {
-        self.detail == PassReason::Signed.word()
+        self.passes == Some(PassReason::Signed)
     }
 
     /// Whether it came from the store, so that it must have an `Age`.
@@ -137,7 +141,7 @@ impl CacheStatus {
 
     /// The stored response goes out stale for this reason.
     pub(crate) fn stale_because(self, why: &'static str, ttl_s: i64) -> CacheStatus {
-        CacheStatus { outcome: Outcome::Stale, detail: why, ttl_s: Some(ttl_s), ..self }
+        CacheStatus { outcome: Outcome::Stale, detail: why, passes: None, ttl_s: Some(ttl_s), ..self }
     }
 
     /// Notes it in the record.
