@@ -19,7 +19,7 @@ use crate::clock;
 use crate::data_plane::{
     ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload, ContentWanted,
     Counted, DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Question,
-    RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified,
+    RetentionRefusal, Retentions, SwapError, UpgradeOrder, Upgraded, Verified, VolumeStanding,
 };
 use crate::guesses::Guesses;
 use crate::history::{self, Found, HistoryOrder, HistoryShown, Own};
@@ -38,9 +38,7 @@ use crate::tokens::Tokens;
 use crate::turns::Turns;
 use crate::unsent::Unsent;
 
-/// The state of a volume that will soon be up.
-const OPENING: &str = "probing";
-/// How long a job waits for them, as after an upgrade, and between two looks.
+/// How long a job waits for volumes that will soon be up, as after an upgrade, and between two looks.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(60);
 const OPENING_PAUSE: Duration = Duration::from_millis(50);
 
@@ -345,7 +343,7 @@ impl Control {
         let until = clock::mono() + OPENING_TIME_MAX;
         let is_opening = || {
             let volumes = self.inventory().volumes;
-            volumes.iter().any(|volume| volume.state == OPENING)
+            volumes.iter().any(|volume| volume.state == VolumeStanding::Probing)
         };
         while progress.ends().is_none() && clock::mono() < until && is_opening() {
             std::thread::sleep(OPENING_PAUSE);

@@ -45,7 +45,7 @@ pub use self::retention::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,
 };
 pub use self::upgrade::{OldProcess, UpgradeOrder, Upgraded};
-pub use self::volumes::{CatalogueUse, Verified, VolumeUse};
+pub use self::volumes::{CatalogueUse, Verified, VolumeStanding, VolumeUse};
 pub use self::warm::{WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed};
 
 /// What the cache holds of each site.

@@ -65,8 +65,8 @@ pub use data_plane::{
     Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OldProcess, OrdersEnded, OriginChoice,
     OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope,
     Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped,
-    Taken, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse, WarmBy, WarmExample,
-    WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed,
+    Taken, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeStanding, VolumeUse, WarmBy,
+    WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed,
 };
 pub use data_plane::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,

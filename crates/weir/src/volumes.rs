@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_config::{Loaded, model};
-use weir_control::{CatalogueUse, VolumeUse};
+use weir_control::{CatalogueUse, VolumeStanding, VolumeUse};
 use weir_store::catalogue::CatalogueUsage;
 use weir_store::drives::{Change, Drain, DriveReport, Machine, RegisterChange, Settings, Wanted};
 use weir_store::volume::Clock;
@@ -140,7 +140,7 @@ pub(crate) fn told(report: DriveReport) -> VolumeUse {
     });
     VolumeUse {
         path: name,
-        state: word(state).to_owned(),
+        state: standing(state),
         reason: why,
         retry_s: rests_for.map(|rest| rest.as_secs().max(1)),
         drain,
@@ -148,14 +148,14 @@ pub(crate) fn told(report: DriveReport) -> VolumeUse {
     }
 }
 
-fn word(state: VolumeState) -> &'static str {
+fn standing(state: VolumeState) -> VolumeStanding {
     match state {
-        VolumeState::Probing => "probing",
-        VolumeState::Up => "up",
-        VolumeState::Full => "full",
-        VolumeState::ReadOnly => "read-only",
-        VolumeState::Slow => "slow",
-        VolumeState::Ejected => "ejected",
+        VolumeState::Probing => VolumeStanding::Probing,
+        VolumeState::Up => VolumeStanding::Up,
+        VolumeState::Full => VolumeStanding::Full,
+        VolumeState::ReadOnly => VolumeStanding::ReadOnly,
+        VolumeState::Slow => VolumeStanding::Slow,
+        VolumeState::Ejected => VolumeStanding::Ejected,
     }
 }
 

@@ -27,6 +27,50 @@ pub struct Verified {
     pub rows_removed: u64,
 }
 
+/// Whether a volume stores and serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeStanding {
+    /// It does both.
+    Up,
+    /// It serves and stores nothing.
+    Full,
+    /// It serves what it has.
+    ReadOnly,
+    /// No request waits for it.
+    Slow,
+    /// It is not used.
+    Ejected,
+    /// It is being opened.
+    #[default]
+    Probing,
+}
+
+impl VolumeStanding {
+    /// All of them.
+    pub const ALL: [VolumeStanding; 6] = [
+        VolumeStanding::Up,
+        VolumeStanding::Full,
+        VolumeStanding::ReadOnly,
+        VolumeStanding::Slow,
+        VolumeStanding::Ejected,
+        VolumeStanding::Probing,
+    ];
+
+    /// Its word, as in the JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            VolumeStanding::Up => "up",
+            VolumeStanding::Full => "full",
+            VolumeStanding::ReadOnly => "read-only",
+            VolumeStanding::Slow => "slow",
+            VolumeStanding::Ejected => "ejected",
+            VolumeStanding::Probing => "probing",
+        }
+    }
+}
+
 /// What a volume holds, and what was done with it since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -36,9 +80,8 @@ pub struct VolumeUse {
     /// Its number in hexadecimal digits; empty where the volume has not been opened yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// `up`; `full`: it serves and stores nothing; `read-only`: it serves what it has; `slow`: no request
-    /// waits for it; `ejected`: it is not used; `probing`: it is being opened.
-    pub state: String,
+    /// Whether it stores and serves.
+    pub state: VolumeStanding,
     /// Why, where it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::*;
 use crate::data_plane::{
     AgentState, CatalogueUse, CheckState, HedgesState, Held, Inventory, OriginState, SessionsState,
-    UpstreamState, VolumeUse,
+    UpstreamState, VolumeStanding, VolumeUse,
 };
 use crate::sites::{Holding, Stock};
 use weir_observe::{Outcome, SiteSnapshot, Snapshot};
@@ -26,7 +26,7 @@ fn seen() -> Seen {
     snapshot.sites = vec![site];
     let volume = VolumeUse {
         path: "/v".to_owned(),
-        state: "up".to_owned(),
+        state: VolumeStanding::Up,
         write_budget_bytes: Some(1),
         catalogue: Some(CatalogueUse::default()),
         ..VolumeUse::default()

@@ -2,11 +2,13 @@
 
 use super::family::{Family, Series};
 use super::row::{Row, count, level, one_if, rows};
-use crate::data_plane::{CatalogueUse, Inventory, VolumeUse};
+use crate::data_plane::{CatalogueUse, Inventory, VolumeStanding, VolumeUse};
 use smallvec::smallvec;
 
 const VOLUMES: &[Row<VolumeUse>] = &[
-    level("weir_volume_up", "1 while the volume stores and serves.", |volume| one_if(volume.state == "up")),
+    level("weir_volume_up", "1 while the volume stores and serves.", |volume| {
+        one_if(volume.state == VolumeStanding::Up)
+    }),
     level("weir_volume_objects", "Objects on the volume.", |volume| volume.objects as f64),
     level("weir_volume_used_bytes", "Bytes that the volume's files use.", |volume| volume.used_bytes as f64),
     level("weir_volume_size_bytes", "The most bytes that the volume's files may use.", |volume| {
@@ -96,9 +98,6 @@ const CATALOGUES: &[Row<CatalogueUse>] = &[
     count("weir_catalogue_records", "Records of the log that the catalogue has read.", |of| of.records),
 ];
 
-/// The states that a volume can be in.
-const STATES: [&str; 6] = ["up", "full", "read-only", "slow", "ejected", "probing"];
-
 pub(super) fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
     let volumes = &inventory.volumes;
     let mut families = Vec::new();
@@ -114,7 +113,8 @@ pub(super) fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
         series: Series::Levels(budgets.collect()),
     });
     let states = volumes.iter().flat_map(|volume| {
-        STATES.map(|state| (smallvec![volume.path.as_str(), state], one_if(volume.state == state)))
+        VolumeStanding::ALL
+            .map(|state| (smallvec![volume.path.as_str(), state.word()], one_if(volume.state == state)))
     });
     families.push(Family {
         name: "weir_volume_state",

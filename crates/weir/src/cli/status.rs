@@ -8,7 +8,7 @@ use clap::Args;
 use http::Method;
 use weir_control::{
     CertificateUse, CertificatesState, Listening, OldProcess, OriginState, Phase, PickState, Status,
-    VolumeUse,
+    VolumeStanding, VolumeUse,
 };
 use weir_observe::{Count, SiteCount};
 
@@ -249,8 +249,8 @@ fn below(volume: &VolumeUse) -> String {
         size(volume.used_bytes),
         size(volume.size_bytes)
     );
-    if volume.state != "up" {
-        let _ = write!(text, ", {}", volume.state);
+    if volume.state != VolumeStanding::Up {
+        let _ = write!(text, ", {}", volume.state.word());
     }
     for (count, what) in [
         (volume.written_later, "stored from memory"),

@@ -36,7 +36,8 @@ fn line(volume: &VolumeUse, total: u64, width: usize) -> String {
     let VolumeUse { path, state, objects, used_bytes, size_bytes, weight, .. } = volume;
     let share = 100.0 * *weight as f64 / total.max(1) as f64;
     let mut text = format!(
-        "{path:<width$}  {state:<9}  {objects:>10} objects  {:>10} of {:<10}  {share:.0} % of the keys",
+        "{path:<width$}  {:<9}  {objects:>10} objects  {:>10} of {:<10}  {share:.0} % of the keys",
+        state.word(),
         size(*used_bytes),
         size(*size_bytes)
     );
@@ -57,13 +58,15 @@ fn line(volume: &VolumeUse, total: u64, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use weir_control::VolumeStanding;
+
     use super::*;
 
     #[test]
     fn a_line_each_and_why_one_is_not_up() {
         let up = VolumeUse {
             path: "/drives/1".to_owned(),
-            state: "up".to_owned(),
+            state: VolumeStanding::Up,
             objects: 12,
             used_bytes: 2048,
             size_bytes: 1 << 30,
@@ -72,7 +75,7 @@ mod tests {
         };
         let out = VolumeUse {
             path: "/2".to_owned(),
-            state: "ejected".to_owned(),
+            state: VolumeStanding::Ejected,
             weight: 1,
             reason: Some("32 reads failed".to_owned()),
             retry_s: Some(5),

@@ -105,7 +105,7 @@ fn totals(top: &Top) -> String {
 
 fn volume(volume: &VolumeUse) -> String {
     let (used, all) = (size(volume.used_bytes), size(volume.size_bytes));
-    let (path, state) = (plain(&volume.path), plain(&volume.state));
+    let (path, state) = (plain(&volume.path), volume.state.word());
     format!("volume {path}: {state}, {} objects, {used} of {all}", volume.objects)
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyEvent;
-use weir_control::{JobShown, JobState, OutcomeRate, TopShown, TrafficShown, VolumeUse};
+use weir_control::{JobShown, JobState, OutcomeRate, TopShown, TrafficShown, VolumeStanding, VolumeUse};
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn press(screen: &mut Screen, keys: &[KeyCode]) -> Option<TopWanted> {
 
 #[test]
 fn the_table_stands_above_the_list() {
-    let volume = VolumeUse { path: "/srv/one".to_owned(), state: "up".to_owned(), ..VolumeUse::default() };
+    let volume = VolumeUse { path: "/srv/one".to_owned(), state: VolumeStanding::Up, ..VolumeUse::default() };
     let job = JobShown {
         id: "61d2".to_owned(),
         kind: "verify".to_owned(),
