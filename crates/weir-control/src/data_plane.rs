@@ -34,8 +34,8 @@ pub use self::content::{
     ContentUse, ContentWanted,
 };
 pub use self::explained::{
-    Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, Question,
-    SelectingField, Setting, StoredVariant,
+    Explained, ExplainedGate, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest,
+    Question, SelectingField, Setting, StoredVariant,
 };
 pub use self::listing::{CachedObject, ListOrder, ListSum, Listing};
 pub use self::origins::{HedgesState, OriginState, SessionsState, UpstreamState};

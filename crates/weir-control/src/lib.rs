@@ -61,12 +61,12 @@ pub use data_plane::PickState;
 pub use data_plane::{
     AgentState, CacheUse, CachedObject, CatalogueUse, CertificateUse, CertificatesUse, CheckState,
     ContentLaid, ContentListing, ContentOrder, ContentRefusal, ContentShown, ContentSites, ContentUpload,
-    ContentUse, ContentWanted, Counted, DataPlane, Explained, ExplainedTls, HedgesState, Held, HeldRange,
-    Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OldProcess, OrdersEnded, OriginChoice,
-    OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder, PurgeScope,
-    Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant, SwapError, Swapped,
-    Taken, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeStanding, VolumeUse, WarmBy,
-    WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed,
+    ContentUse, ContentWanted, Counted, DataPlane, Explained, ExplainedGate, ExplainedTls, HedgesState, Held,
+    HeldRange, Inventory, LedgerState, ListOrder, ListSum, Listening, Listing, OldProcess, OrdersEnded,
+    OriginChoice, OriginConsidered, OriginRequest, OriginState, Phase, PicksCount, PurgeDone, PurgeOrder,
+    PurgeScope, Purged, Question, SCOPES_MAX, SelectingField, SessionsState, Setting, StoredVariant,
+    SwapError, Swapped, Taken, TookUpTo, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeStanding,
+    VolumeUse, WarmBy, WarmExample, WarmFolder, WarmOrder, WarmPiece, WarmRefusal, WarmTaken, Warmed,
 };
 pub use data_plane::{
     LIFETIME_S_MAX, Retained, RetainedUntil, RetentionOrder, RetentionRefusal, RetentionShown, Retentions,

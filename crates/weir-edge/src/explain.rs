@@ -1,6 +1,8 @@
 //! Explaining a request: the walk of a request without its effects. Nothing is sent, stored or counted. The
 //! words are those of the access log and of `Cache-Status`, taken from the same tables.
 
+mod foretold;
+mod gates;
 mod origin;
 mod question;
 mod wording;
@@ -14,13 +16,17 @@ use http::HeaderMap;
 use weir_policy::cookies::{has_unkeyed, unkeyed};
 use weir_policy::{
     Ask, AskKind, CacheKey, CacheRules, Failure, Freshness, HeadRequests, Interval, Intervals, KeyParts,
-    NotStored, Now, PassReason, RequestView, Reusable, Selecting, StaleRules, Stored, StoredFlags,
-    accept_encoding, against_stale, error_reusable, freshness, matches, unreachable_window, write_key,
+    NotStored, Now, PassReason, RequestView, Reusable, RevalidateReason, Selecting, StaleRules, Stored,
+    StoredFlags, accept_encoding, against_stale, error_reusable, freshness, matches, unreachable_window,
+    write_key,
 };
 use weir_share::Client;
 use weir_store::{Found, Generation};
 use weir_upstream::affinity as sessions;
 
+pub use self::foretold::Foretold;
+pub use self::gates::GateAsked;
+use self::gates::{before, up_to};
 pub use self::origin::{Asked, OriginChoice, OriginConsidered};
 use self::origin::{Towards, Way, asked};
 pub use self::question::Question;
@@ -28,15 +34,14 @@ use self::question::Request;
 use self::wording::{dropped, not_in_key, tags, triggers};
 use crate::affinity;
 use crate::cache_status::CacheStatus;
-use crate::content;
 use crate::cookies;
 use crate::decide::{self, Beside, Consulted, Decision, Fulfilled};
 use crate::fetch::stale::word;
-use crate::files;
+use crate::gates::{After, Gate};
 use crate::local::{Placed, Reply, Routed, placed};
 use crate::lookup;
 use crate::plan::Route;
-use crate::route::Via;
+use crate::route::{Rewritten, Via};
 use crate::shared::Shared;
 use crate::values::OfRequest;
 use weir_clock as clock;
@@ -109,8 +114,10 @@ pub struct Explanation {
     pub not_in_key: Vec<String>,
     /// What the origin would be asked for.
     pub asked: Option<Asked>,
-    /// `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
-    pub verdict: &'static str,
+    /// The gates that the request comes to, in order; it ends at the last one.
+    pub gates: Vec<GateAsked>,
+    /// What it would come to.
+    pub verdict: Foretold,
     /// Why, in the log's word; empty for a hit.
     pub reason: &'static str,
     /// Why, in a sentence.
@@ -139,8 +146,11 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     let running = shared.running.load_full();
     let view = request.view();
     let Placed { site, route, to } = placed(shared, &running.plan, &request.host, &view, &request);
-    let mut explanation =
-        Explanation { site: site.map(|site| site.name.to_string()), ..Explanation::default() };
+    let mut explanation = Explanation {
+        site: site.map(|site| site.name.to_string()),
+        gates: up_to(Gate::Itself),
+        ..Explanation::default()
+    };
     if let Some(route) = route {
         explanation.route = Some(route.name.to_string());
         explanation.place = Some(route.place.clone());
@@ -184,19 +194,20 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     let asked = sessions::Asked { received: &received, left: &request.headers, target: view.path_and_query };
     let of_session = |upstream: &Arc<_>| affinity::of_question(upstream, &asked, clock::now().wall);
     let (session, bypass) = upstream.as_ref().map_or((None, Fulfilled(0)), of_session);
-    if let Some((reason, because)) = content::explained(&running, mark, route, &view) {
-        return Ok(local(explanation, reason, because));
-    }
-    if let Some((reason, because)) = files::explained(route, &known) {
-        return Ok(local(explanation, reason, because));
-    }
+    let rewritten = match before(&running, mark, route, &known) {
+        Ok(rewritten) => rewritten,
+        Err((gate, reason, because)) => {
+            explanation.gates = up_to(Gate::Before(gate));
+            return Ok(local(explanation, reason, because));
+        }
+    };
     let way = Way {
         route,
         upstream,
         client: client.and_then(|client| client.sharer()).map(Client::address),
         session,
     };
-    let chosen = Chosen { site: mark, way, bypass, known };
+    let chosen = Chosen { site: mark, way, bypass, known, rewritten };
     Ok(judge(shared, &chosen, &request, explanation))
 }
 
@@ -219,6 +230,7 @@ struct Chosen<'a> {
     /// Whether its session bypasses the cache.
     bypass: Fulfilled,
     known: OfRequest<'a>,
+    rewritten: Option<Rewritten>,
 }
 
 /// What Weir answers itself, in a sentence.
@@ -231,7 +243,7 @@ fn said_by(reply: &Reply) -> String {
 }
 
 fn local(explanation: Explanation, reason: &'static str, because: String) -> Explanation {
-    Explanation { verdict: "local", reason, because, ..explanation }
+    Explanation { verdict: Foretold::Local, reason, because, ..explanation }
 }
 
 fn judge(
@@ -240,12 +252,9 @@ fn judge(
     request: &Request,
     mut explanation: Explanation,
 ) -> Explanation {
-    let (now, Chosen { site, way, bypass, known }) = (clock::now(), chosen);
+    let (now, Chosen { site, way, bypass, known, rewritten }) = (clock::now(), chosen);
     let (route, view, mut key, recent) = (way.route, request.view(), Vec::new(), &shared.inflight.recent);
     let target = weir_policy::forwarded(&route.rules.key, view.path_and_query);
-    let Ok(rewritten) = route.rewritten(known) else {
-        return local(explanation, "dot-segment", wording::DOT_SEGMENT.into());
-    };
     let parts = KeyParts { target: route.key_target(rewritten.as_ref()), known: Some(known) };
     let digest = write_key(&route.rules.key, &view, parts, &mut key);
     explanation.rewritten = rewritten.as_ref().map(|rewritten| wording::rewritten(&target, rewritten, route));
@@ -272,6 +281,7 @@ fn judge(
         passes(Explanation { asked, ..explanation }, because, cache_status)
     };
     let beside = beside(route, request, (known, *bypass));
+    explanation.gates = up_to(Gate::Cache);
     let ask = match decide::consulted(&view, &route.rules, beside) {
         Consulted::LookUp(ask) => ask,
         Consulted::Pass(reason) => {
@@ -283,11 +293,13 @@ fn judge(
     let has_siblings = generations.iter().any(|held| lookup::is_usable(held));
     let judged = decide::decide(&view, &ask, found.as_deref(), has_siblings, now);
     let validated = match &judged {
-        Decision::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
+        Decision::Revalidate(why) if why.why == RevalidateReason::Refresh => None,
         _ => found.as_ref(),
     };
     let signed = || unchanged(&view, route, &judged).filter(|_| !recent.was_storable(digest, now.mono));
-    if let Some(reason) = unkept(&ask, &judged).or_else(signed) {
+    let gate = After::of(request, &ask, &judged);
+    explanation.gates = up_to(Gate::After(gate));
+    if let Some(reason) = gate.past().or_else(signed) {
         return past(explanation, wording::of_pass(reason), CacheStatus::pass(reason));
     }
     explanation.asked = Some(asked(way, (&sent, asked_for), request, Towards::Fill(validated)));
@@ -300,7 +312,7 @@ fn judge(
     {
         explanation = stale_in_an_outage(explanation, CacheStatus::revalidate(why.why), &reusable, word);
     }
-    tell_of_age(&mut explanation, found.as_deref());
+    tell_of_age(&mut explanation, &judged, found.as_deref());
     explanation
 }
 
@@ -310,12 +322,6 @@ fn beside(route: &Route, request: &Request, (known, bypass): (&OfRequest<'_>, Fu
     let by_client = client.map(|(client, clients)| clients.hold(Some(peer(client)))).unwrap_or_default();
     let fulfilled = by_client.and(route.fulfilled_by_maps(|| *known)).and(bypass);
     Beside { is_upgrade: request.is_upgrade(), fulfilled, ..Beside::default() }
-}
-
-/// Why the request goes past the cache after all: nothing held answers it, and no response to it is kept.
-fn unkept(ask: &Ask, judged: &Decision) -> Option<PassReason> {
-    let is_held = matches!(judged, Decision::Serve(_) | Decision::GatewayTimeout);
-    (ask.is_no_store() && !is_held).then_some(PassReason::RouteNoStore)
 }
 
 /// Why a request goes past the cache as it came, where no answer for its key was public yet.
@@ -329,7 +335,7 @@ fn unchanged(view: &RequestView<'_>, route: &Route, judged: &Decision) -> Option
 /// Says so where the route wants more requests before it stores anything of the key.
 fn tell_uses(explanation: &mut Explanation, so_far: u32, route: &Route) {
     let least = u32::from(route.rules.min_uses.memory);
-    if explanation.verdict == "miss" && so_far + 1 < least {
+    if explanation.verdict == Foretold::Miss && so_far + 1 < least {
         explanation.not_stored = Some(NotStored::MinUses.word());
         explanation.because += &format!("; it is stored from request {least} on, and this is {}", so_far + 1);
     }
@@ -337,13 +343,14 @@ fn tell_uses(explanation: &mut Explanation, so_far: u32, route: &Route) {
 
 /// Says so where what goes out stale was purged softly, and which directive keeps what is stale from going
 /// out.
-fn tell_of_age(explanation: &mut Explanation, found: Option<&Generation>) {
+fn tell_of_age(explanation: &mut Explanation, judged: &Decision, found: Option<&Generation>) {
     let is_purged = found.is_some_and(|found| found.head().stored.facts.flags.has(StoredFlags::PURGED));
-    if explanation.verdict == "stale" && is_purged {
+    if explanation.verdict == Foretold::Stale && is_purged {
         explanation.because += "; it was purged softly";
     }
-    let is_of_age = matches!(explanation.reason, "stale" | "soft-purged");
-    if explanation.verdict == "revalidate" && is_of_age {
+    let is_of_age = |why| matches!(why, RevalidateReason::Stale | RevalidateReason::Purged);
+    let is_of_age = matches!(judged, Decision::Revalidate(revalidation) if is_of_age(revalidation.why));
+    if explanation.verdict == Foretold::Revalidate && is_of_age {
         let directive = found.and_then(|found| against_stale(&found.head().stored));
         explanation.because += &directive.map(wording::of_bond).unwrap_or_default();
     }
@@ -390,7 +397,7 @@ fn stale_in_an_outage(
     let cache_status = cache_status.stale_because(word, reusable.freshness().left_s());
     let because = wording::OUTAGE.into();
     Explanation {
-        verdict: "stale",
+        verdict: Foretold::Stale,
         reason: word,
         because,
         cache_status: Some(printed(cache_status)),
@@ -429,17 +436,23 @@ fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'s
 fn conclude(mut explanation: Explanation, (ask, route): (&Ask, &Route), judged: &Decision) -> Explanation {
     let (verdict, because, cache_status) = match judged {
         Decision::Serve(reuse) => match reuse.stale {
-            None => ("hit", format!("{} s left", reuse.reusable.freshness().left_s()), reuse.cache_status),
-            Some(how) => ("stale", wording::of_stale(how).into(), reuse.cache_status),
+            None => {
+                (Foretold::Hit, format!("{} s left", reuse.reusable.freshness().left_s()), reuse.cache_status)
+            }
+            Some(how) => (Foretold::Stale, wording::of_stale(how).into(), reuse.cache_status),
         },
-        Decision::Complete(reuse, _) => ("miss", wording::PART.into(), reuse.cache_status.completed()),
+        Decision::Complete(reuse, _) => {
+            (Foretold::Miss, wording::PART.into(), reuse.cache_status.completed())
+        }
         Decision::Revalidate(revalidation) => {
             let because = wording::of_revalidation(revalidation.why).into();
-            ("revalidate", because, CacheStatus::revalidate(revalidation.why))
+            (Foretold::Revalidate, because, CacheStatus::revalidate(revalidation.why))
         }
-        Decision::Fetch(reason) => ("miss", wording::of_miss(*reason).into(), CacheStatus::miss(*reason)),
+        Decision::Fetch(reason) => {
+            (Foretold::Miss, wording::of_miss(*reason).into(), CacheStatus::miss(*reason))
+        }
         Decision::GatewayTimeout => {
-            explanation.verdict = "gateway-timeout";
+            explanation.verdict = Foretold::GatewayTimeout;
             explanation.reason = "only-if-cached";
             explanation.because =
                 "504: the client accepts only what is held, and nothing held can be used".into();
@@ -467,7 +480,13 @@ fn conclude(mut explanation: Explanation, (ask, route): (&Ask, &Route), judged: 
 
 fn passes(explanation: Explanation, because: &str, cache_status: CacheStatus) -> Explanation {
     let (reason, because) = (cache_status.detail(), because.to_owned());
-    Explanation { verdict: "pass", reason, because, cache_status: Some(printed(cache_status)), ..explanation }
+    Explanation {
+        verdict: Foretold::Pass,
+        reason,
+        because,
+        cache_status: Some(printed(cache_status)),
+        ..explanation
+    }
 }
 
 /// The field as the walk would print it, without its name.

@@ -24,7 +24,7 @@ use crate::limit;
 use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::{self, Response};
-use crate::route::Served;
+use crate::route::{Rewritten, Served};
 use crate::values::OfRequest;
 
 /// The word of logs and of `Cache-Status` for a file.
@@ -354,10 +354,13 @@ fn head(asked: &Asked<'_>, chosen: &Chosen<'_>, sending: &Sending<'_>, shape: &S
 }
 
 /// What a route with a root answers, as `weir explain` says it; none where the upstream is asked.
-pub(crate) fn explained(route: &Route, known: &OfRequest<'_>) -> Option<(&'static str, String)> {
+pub(crate) fn explained(
+    route: &Route,
+    known: &OfRequest<'_>,
+    rewritten: Option<&Rewritten>,
+) -> Option<(&'static str, String)> {
     let served = route.files.as_ref()?;
-    let rewritten = route.rewritten(known).ok()?;
-    let target = rewritten.as_ref().map_or(known.view.path_and_query, |rewritten| &rewritten.target);
+    let target = rewritten.map_or(known.view.path_and_query, |rewritten| &rewritten.target);
     let look = |path: &str, hidden| match Way::read(path, hidden) {
         Ok(way) => Files::look(&served.root, &way),
         Err(Unfit::TooLong) => Ok(Looking::NotThere),

@@ -23,6 +23,7 @@ mod exchange;
 mod explain;
 mod fetch;
 mod files;
+mod gates;
 mod give_way;
 mod handover;
 mod job;
@@ -67,7 +68,9 @@ pub use content::orders::{
     ContentError, ContentLaid, ContentOrder, ContentShown, ContentSites, ContentUpload, ContentWanted,
 };
 pub use edge::{Edge, FromOutside, Purging, StartError, Unretained};
-pub use explain::{Asked, Explanation, OriginChoice, OriginConsidered, Question, StoredVariant};
+pub use explain::{
+    Asked, Explanation, Foretold, GateAsked, OriginChoice, OriginConsidered, Question, StoredVariant,
+};
 pub use list::{Cached, CachedPage, ListOrder, ListedByHand};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;

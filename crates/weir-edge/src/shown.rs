@@ -56,7 +56,7 @@ pub(crate) fn fields(note: &Note<'_>) -> Vec<(HeaderName, Vec<u8>)> {
     fields
 }
 
-/// The outcome and its reason, the site, the route and the origin.
+/// The outcome and its reason, the gate, the site, the route and the origin.
 fn outcome(note: &Note<'_>) -> Vec<u8> {
     let told = &note.told;
     let facts = &told.facts;
@@ -69,6 +69,7 @@ fn outcome(note: &Note<'_>) -> Vec<u8> {
         out.extend_from_slice(format!("; stored={ttl_s}").as_bytes());
         parameter("stored-by", source.as_bytes(), &mut out);
     }
+    parameter("gate", told.gate.name().as_bytes(), &mut out);
     let names = [
         ("site", told.site.map(|site| &site.name)),
         ("route", told.route.map(|route| &route.name)),

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use weir_front::Client;
 use weir_observe::trace::Step;
-use weir_policy::{Interval, MissReason, PassReason, Reusable, StaleUse};
+use weir_policy::{Interval, MissReason, Reusable, StaleUse};
 use weir_store::Generation;
 
 use crate::cache_status::CacheStatus;
 use crate::decide::{self, Consulted, Decision, Reuse, decide};
 use crate::exchange::{Asked, Chosen, Exchange, Note};
+use crate::gates::{After, BEFORE, Before, Comer, Gate};
 use crate::job::Job;
 use crate::local::{self, Routed};
 use crate::lookup::{self, Held};
 use crate::parts::{self, Confirmed};
 use crate::response::Response;
 use crate::revalidate;
-use crate::secured::is_early;
-use crate::{consult, content, cookies, fetch, files, give_way, login, pass, purge, serve};
+use crate::{consult, content, cookies, fetch, files, give_way, login, pass, purge, secured, serve};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
@@ -40,25 +40,34 @@ pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Respon
     response
 }
 
-/// Answers a request that a route answers with a file, or sends to an upstream.
+/// Answers a request that a route answers with a file, or sends to an upstream: by the first gate that does
+/// not let it through.
 async fn respond(exchange: &mut Exchange<'_, '_>) -> Response {
     let (asked, chosen) = (exchange.asked, exchange.chosen);
-    if let Some(laid) = content::find(asked, chosen)
-        && let Some(response) = Box::pin(content::respond(exchange, laid)).await
-    {
-        return response;
-    }
-    if chosen.rewrite(asked).is_err() {
-        return local::dot_segment(asked, exchange.told);
-    }
-    if let Some(served) = &chosen.route.files {
-        if let Some(response) = files::at_hand(exchange, served) {
+    for gate in BEFORE {
+        let answered = match gate {
+            Before::ByHand => match content::find(asked, chosen) {
+                Some(laid) => Box::pin(content::respond(exchange, laid)).await,
+                None => None,
+            },
+            Before::Rewrite => match chosen.rewrite(asked) {
+                Ok(()) => None,
+                Err(_) => Some(local::dot_segment(asked, exchange.told)),
+            },
+            Before::File => match &chosen.route.files {
+                Some(served) => match files::at_hand(exchange, served) {
+                    Some(response) => Some(response),
+                    None => Box::pin(files::respond(exchange, served)).await,
+                },
+                None => None,
+            },
+        };
+        if let Some(response) = answered {
+            exchange.told.gate = Gate::Before(gate);
             return response;
         }
-        if let Some(response) = Box::pin(files::respond(exchange, served)).await {
-            return response;
-        }
     }
+    exchange.told.gate = Gate::Cache;
     let ask = match consult::consulted(asked, chosen) {
         Consulted::LookUp(ask) => ask,
         Consulted::Pass(reason) => return pass::pass(exchange, CacheStatus::pass(reason)).await,
@@ -73,49 +82,60 @@ async fn respond(exchange: &mut Exchange<'_, '_>) -> Response {
     exchange.told.decided(&decision);
     keep(asked, &mut generation, &decision);
     let decision = if asked.warming.is_some() { decide::warmed(decision) } else { decision };
-    if !matches!(decision, Decision::Serve(_)) && !give_way::may_ask(asked, chosen) {
-        return give_way::gave_way(exchange.told);
-    }
-    let is_held = matches!(decision, Decision::Serve(_) | Decision::GatewayTimeout);
-    if let Some(reason) = goes_past(asked, chosen, &decision) {
-        return pass::pass(exchange, CacheStatus::pass(reason)).await;
-    }
-    let mut job = Job::new(ask, CacheStatus::miss(MissReason::Gone));
-    let job = &mut job;
-    if ask.is_no_store() && !is_held {
-        job.cache_status = CacheStatus::pass(PassReason::RouteNoStore);
-        return Box::pin(fetch::passed(exchange, job)).await;
-    }
-    match (decision, generation) {
-        (Decision::Serve(reuse), Some(generation)) => {
+    let gate = After::of(exchange, &ask, &decision);
+    exchange.told.gate = Gate::After(gate);
+    let job = &mut Job::new(ask, gate.past().map_or(CacheStatus::miss(MissReason::Gone), CacheStatus::pass));
+    match (gate, decision, generation) {
+        (After::Held, Decision::Serve(reuse), Some(generation)) => {
             refresh(exchange, job, &generation, &reuse);
             serve::held(exchange, job, generation, reuse.reusable)
         }
-        (Decision::Complete(reuse, missing), Some(generation)) => {
-            refresh(exchange, job, &generation, &reuse);
-            Box::pin(complete(exchange, job, generation, reuse.reusable, missing)).await
+        (After::Warming, ..) => give_way::gave_way(exchange.told),
+        (After::OnlyIfCached, ..) => local::only_if_cached(asked, exchange.told),
+        (After::EarlyData | After::Login, ..) => pass::pass(exchange, job.cache_status).await,
+        (After::NoStore, ..) => Box::pin(fetch::passed(exchange, job)).await,
+        (After::Held | After::Origin, decision, generation) => {
+            Box::pin(ask_origin(exchange, job, decision, generation)).await
         }
-        (Decision::Revalidate(revalidation), Some(generation)) => {
-            Box::pin(revalidate::now(exchange, job, generation, revalidation)).await
-        }
-        (Decision::GatewayTimeout, _) => local::only_if_cached(asked, exchange.told),
-        (Decision::Fetch(reason), _) => {
-            job.cache_status = CacheStatus::miss(reason);
-            Box::pin(fetch::fetch(exchange, job)).await
-        }
-        // The other decisions are made only about a stored response.
-        (_, None) => Box::pin(fetch::fetch(exchange, job)).await,
     }
 }
 
-/// Why a request for what is not held goes past the cache after all.
-fn goes_past(asked: &Asked<'_>, chosen: &Chosen<'_>, decision: &Decision) -> Option<PassReason> {
-    let request = asked.request;
-    match decision {
-        Decision::Serve(_) => None,
-        _ if is_early(&request.headers, request.peer.trust) => Some(PassReason::EarlyData),
-        Decision::GatewayTimeout => None,
-        _ => login::has_logged_in(asked, chosen).then_some(PassReason::Login),
+/// Asks an origin: for what is missing of what is held, whether that is still good, or for all.
+async fn ask_origin(
+    exchange: &mut Exchange<'_, '_>,
+    job: &mut Job,
+    decision: Decision,
+    generation: Option<Arc<Generation>>,
+) -> Response {
+    match (decision, generation) {
+        (Decision::Complete(reuse, missing), Some(generation)) => {
+            refresh(exchange, job, &generation, &reuse);
+            complete(exchange, job, generation, reuse.reusable, missing).await
+        }
+        (Decision::Revalidate(revalidation), Some(generation)) => {
+            revalidate::now(exchange, job, generation, revalidation).await
+        }
+        (Decision::Fetch(reason), _) => {
+            job.cache_status = CacheStatus::miss(reason);
+            fetch::fetch(exchange, job).await
+        }
+        // The other decisions are made only about a stored response.
+        _ => fetch::fetch(exchange, job).await,
+    }
+}
+
+impl Comer for Exchange<'_, '_> {
+    fn gives_way(&self) -> bool {
+        !give_way::may_ask(self.asked, self.chosen)
+    }
+
+    fn is_early(&self) -> bool {
+        let request = self.asked.request;
+        secured::is_early(&request.headers, request.peer.trust)
+    }
+
+    fn has_logged_in(&self) -> bool {
+        login::has_logged_in(self.asked, self.chosen)
     }
 }
 

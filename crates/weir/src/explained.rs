@@ -6,8 +6,8 @@ use std::ops::Range;
 use weir_config::Loaded;
 use weir_config::model::ClientCertificateMode;
 use weir_control::{
-    Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest, RetainedUntil,
-    SelectingField, Setting, StoredVariant,
+    Explained, ExplainedGate, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, OriginRequest,
+    RetainedUntil, SelectingField, Setting, StoredVariant,
 };
 
 use crate::certificates::Keeper;
@@ -63,7 +63,8 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
             lost: asked.lost,
             choice: asked.choice.map(choice),
         }),
-        verdict: explanation.verdict.to_owned(),
+        gates: explanation.gates.into_iter().map(gate).collect(),
+        verdict: explanation.verdict.word().to_owned(),
         tls: None,
         reason: explanation.reason.to_owned(),
         explanation: explanation.because,
@@ -76,6 +77,10 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         refresh: explanation.refresh,
         no_store: explanation.no_store,
     }
+}
+
+fn gate(gate: weir_edge::GateAsked) -> ExplainedGate {
+    ExplainedGate { name: gate.name.to_owned(), asks: gate.asks.to_owned() }
 }
 
 /// Which origin would get the request.

@@ -73,6 +73,9 @@ pub struct Explained {
     /// What Weir would send to the origin, if it asked it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_request: Option<OriginRequest>,
+    /// The gates of the walk that the request comes to, in their order. It ends at the last one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<ExplainedGate>,
     /// The verdict: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
     pub verdict: String,
     /// The reason, as in the access log; empty for a hit.
@@ -107,6 +110,16 @@ pub struct Explained {
     /// What keeps the response to a request here from being stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub no_store: Vec<String>,
+}
+
+/// A gate of the walk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ExplainedGate {
+    /// Its name.
+    pub name: String,
+    /// What it asks: it lets a request through by no.
+    pub asks: String,
 }
 
 /// One value of the configuration and where it stands.

@@ -14,6 +14,7 @@ use weir_upstream::Picked;
 use super::asked::Asked;
 use crate::core::Core;
 use crate::debug::Shown;
+use crate::gates::Gate;
 use crate::notes::Notes;
 use crate::plan::{Route, Site};
 
@@ -21,6 +22,8 @@ use crate::plan::{Route, Site};
 pub(crate) struct Told<'c> {
     pub(crate) site: Option<&'c Arc<Site>>,
     pub(crate) route: Option<&'c Arc<Route>>,
+    /// Where its walk ended.
+    pub(crate) gate: Gate,
     pub(crate) facts: Facts,
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
@@ -45,6 +48,7 @@ impl Told<'_> {
         Told {
             site: None,
             route: None,
+            gate: Gate::Itself,
             facts: Facts::default(),
             origin: None,
             picked: None,

@@ -12,6 +12,7 @@ use weir_front::listen::Peer;
 use weir_policy::RequestView;
 use weir_wire::{Host, Scheme, without_dots};
 
+use crate::gates::Comer;
 use crate::route::clients::Access;
 use crate::values::Circumstances;
 
@@ -92,6 +93,21 @@ impl Request {
             has_body: false,
             is_trusted: false,
         }
+    }
+}
+
+/// A question comes over no connection, and its client is not trusted.
+impl Comer for Request {
+    fn gives_way(&self) -> bool {
+        false
+    }
+
+    fn is_early(&self) -> bool {
+        false
+    }
+
+    fn has_logged_in(&self) -> bool {
+        false
     }
 }
 

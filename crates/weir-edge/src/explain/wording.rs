@@ -214,10 +214,6 @@ pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
 /// The text for a client that gets no answer.
 pub(super) const DENIED: &str = "403: `allow` or `deny` of the route refuses this client";
 
-/// The text for a path that is not rewritten.
-pub(super) const DOT_SEGMENT: &str =
-    "400: a rule of `rewrite` fits, and the path has, or would have, a dot segment";
-
 /// The text for a request for another protocol.
 pub(super) const UPGRADE: &str = "the client asks for another protocol";
 

@@ -86,7 +86,7 @@ fn a_request_may_look_and_not_keep() {
         let (first, second) = (text(&weir, target, fields), text(&weir, target, fields));
         assert_ne!(first, second, "{target}: {:?}", weir.get_with(target, fields).head);
         let explained = weir.explain(&message("GET", "localhost", target, fields));
-        assert_eq!((explained.verdict, explained.reason), ("pass", "route-no-store"), "{target}");
+        assert_eq!((explained.verdict.word(), explained.reason), ("pass", "route-no-store"), "{target}");
         assert!(
             explained.no_store.iter().any(|text| text.ends_with("(this one)")),
             "{:?}",
@@ -220,7 +220,7 @@ fn a_query_out_of_the_key_still_reaches_the_origin() {
     assert_eq!(text(&weir, "/a?b=2", &[]), first);
     assert_eq!(text(&weir, "/a", &[]), first);
     let explained = weir.explain(&message("GET", "localhost", "/a?b=2", &[]));
-    assert_eq!((explained.verdict, explained.dropped.len()), ("hit", 0));
+    assert_eq!((explained.verdict.word(), explained.dropped.len()), ("hit", 0));
     assert!(explained.not_in_key.contains(&"the query".to_owned()));
     // A change by any query is a change of what is held.
     weir.send("POST /a?b=3 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");

@@ -78,7 +78,7 @@ fn a_visitor_with_cookies_waits_for_no_fill_and_closes_none_to_others() {
     let weir = server(&[&origin]).start();
     let declined = get(&weir, "/", "a=1");
     assert!(declined.header("cache-status").unwrap().contains("vary-cookie"), "{:?}", declined.head);
-    let verdict = |fields| weir.explain(&message("GET", "localhost", "/", fields)).verdict;
+    let verdict = |fields| weir.explain(&message("GET", "localhost", "/", fields)).verdict.word();
     assert_eq!((verdict(&[("Cookie", "a=2")]), verdict(&[])), ("pass", "miss"), "others fill it");
     assert_eq!((get(&weir, "/", "a=2").text().as_str(), get(&weir, "/", "").is_hit()), ("[a=2]", false));
     assert!(get(&weir, "/", "").is_hit());
@@ -177,13 +177,13 @@ fn explain_names_what_is_dropped_and_what_hinders() {
     assert!(told.key.unwrap().ends_with("cookie lang=de"));
     let sent = told.asked.unwrap().headers;
     assert!(sent.contains(&("cookie".to_owned(), "lang=de; session=2".to_owned())), "{sent:?}");
-    assert_eq!((told.verdict, told.not_stored), ("miss", None));
+    assert_eq!((told.verdict.word(), told.not_stored), ("miss", None));
     get(&weir, "/", cookie);
     let told = weir.explain(&asked);
-    assert_eq!((told.verdict, told.not_stored), ("pass", Some("vary-cookie")));
+    assert_eq!((told.verdict.word(), told.not_stored), ("pass", Some("vary-cookie")));
     assert_eq!(get(&weir, "/", cookie).text(), "[lang=de; session=2]");
     let others = weir.explain(&message("GET", "localhost", "/", &[("Cookie", "lang=de; _gat=1")]));
-    assert_eq!((others.verdict, others.not_stored), ("miss", None));
+    assert_eq!((others.verdict.word(), others.not_stored), ("miss", None));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use weir_edge::Explanation;
 use weir_observe::Count;
 use weir_testkit::{Origin, Resource, Response, pattern};
 
-use crate::kit::{message, server};
+use crate::kit::{message, server, setup};
 
 const HOST: &str = "shop.example";
 /// More than one chunk of a part.
@@ -81,6 +81,9 @@ const AGED: &[Row] = &[
     row("GET /long", "hit", 200),
 ];
 
+/// Who sees what became of a request.
+const DEBUG: &str = "[debug]\nallow = [\"192.0.2.0/24\"]\n";
+
 fn origin() -> Origin {
     let origin = Origin::start();
     let page = |etag: &str| {
@@ -103,19 +106,32 @@ fn origin() -> Origin {
     origin
 }
 
-/// A request whose fields follow method and target.
+/// A request whose fields follow method and target, which shows what became of it.
 fn request(head: &str) -> String {
     let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
     let (method, target) = line.split_once(' ').unwrap();
-    let fields: Vec<_> = fields.split("\r\n").filter_map(|line| line.split_once(": ")).collect();
+    let fields = fields.split("\r\n").filter_map(|line| line.split_once(": "));
+    let fields: Vec<_> = fields.chain([("weir-debug", "1")]).collect();
     message(method, HOST, target, &fields)
+}
+
+/// The gate at which a walk ended.
+fn gate(came: &Response) -> String {
+    let outcome = came.header("weir-debug-outcome").unwrap_or_else(|| panic!("{came:?}"));
+    outcome.split("gate=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned()
+}
+
+/// The gates that a question comes to.
+fn gates(said: &Explanation) -> Vec<&'static str> {
+    said.gates.iter().map(|gate| gate.name).collect()
 }
 
 /// What explain said of a request must be what happened.
 fn check(row: &Row, said: &Explanation, came: &Response) {
     let head = row.head;
-    assert_eq!(said.verdict, row.verdict, "{head}: {said:?}");
+    assert_eq!(said.verdict.word(), row.verdict, "{head}: {said:?}");
     assert_eq!(came.status(), row.status, "{head}: {came:?}");
+    assert_eq!(gates(said).last(), Some(&&*gate(came)), "{head}");
     let status = &came.header("cache-status").unwrap();
     match &said.cache_status {
         None => {
@@ -139,7 +155,7 @@ fn check(row: &Row, said: &Explanation, came: &Response) {
 #[test]
 fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
     let origin = origin();
-    let weir = server(&[&origin]).start();
+    let weir = server(&[&origin]).more(DEBUG).start();
     // Explain assumes a client that is not trusted.
     weir.come_from("192.0.2.7");
     let walk = |table: &[Row]| {
@@ -158,6 +174,40 @@ fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
     weir.later(Duration::from_millis(2100));
     walk(AGED);
     assert_eq!(weir.snapshot().counts[Count::ConnectionsAccepted], 0);
+}
+
+/// In the order of the walk: each comes further than the one before.
+const ENDS: &[(&str, &[&str])] = &[
+    ("OPTIONS /page\r\nmax-forwards: 0", &["itself"]),
+    ("GET /old/../x", &["by-hand", "rewrite"]),
+    ("GET /www/a.txt", &["file"]),
+    ("GET /page\r\ncache-control: no-store", &["cache"]),
+    ("GET /kept", &["held"]),
+    ("GET /none\r\ncache-control: only-if-cached", &["warming", "early-data", "only-if-cached"]),
+    ("GET /none\r\nx-look: 1", &["login", "no-store"]),
+    ("GET /none", &["origin"]),
+];
+
+#[test]
+fn each_request_ends_at_the_gate_that_explain_names() {
+    let origin = origin();
+    origin.put("/kept", Resource::new("kept").header("cache-control", "max-age=600"));
+    let setup = setup();
+    std::fs::create_dir_all(setup.folder().join("www")).unwrap();
+    std::fs::write(setup.folder().join("www/a.txt"), "a file").unwrap();
+    let site = "no_store = { headers = [\"X-Look\"] }\nrewrite = [{ from = \"/old/**\", to = \"/{1}\" }]\n\
+                [[site.route]]\npath = \"/www/**\"\nroot = \"FOLDER\"\n";
+    let site = site.replace("FOLDER", &setup.folder().display().to_string());
+    let weir = server(&[&origin]).site(&site).more(DEBUG).start_in(setup);
+    weir.come_from("192.0.2.7");
+    weir.send(&request("GET /kept"));
+    let mut passed = Vec::new();
+    for (head, ends) in ENDS {
+        passed.extend_from_slice(ends);
+        let said = weir.explain(&request(head));
+        assert_eq!(gates(&said), passed, "{head}: {said:?}");
+        assert_eq!(gate(&weir.send(&request(head))), *ends.last().unwrap(), "{head}");
+    }
 }
 
 #[test]
@@ -179,7 +229,7 @@ fn explain_resolves_what_hangs_on_the_client_and_on_the_status() {
         ("192.0.2.65", "pass", "bypass-map", "place=lab"),
     ] {
         let said = weir.explain_of(&request, Some(client));
-        assert_eq!((said.verdict, said.reason), (verdict, reason), "{client}: {said:?}");
+        assert_eq!((said.verdict.word(), said.reason), (verdict, reason), "{client}: {said:?}");
         assert_eq!(said.maps, [place], "{client}");
         let sent = said.asked.iter().flat_map(|asked| &asked.headers);
         let mut sent = sent.filter(|(name, _)| name == "x-forwarded-for").map(|(_, value)| value.as_str());
@@ -190,10 +240,10 @@ fn explain_resolves_what_hangs_on_the_client_and_on_the_status() {
         assert_eq!(came.is_hit(), verdict == "hit", "{client}: {:?}", came.head);
     }
     let refused = weir.explain_of(&request, Some("203.0.113.9"));
-    assert_eq!((refused.verdict, refused.reason), ("local", "denied"));
+    assert_eq!((refused.verdict.word(), refused.reason), ("local", "denied"));
     let unknown = weir.explain(&request);
     assert_eq!(
-        (unknown.verdict, unknown.maps.as_slice()),
+        (unknown.verdict.word(), unknown.maps.as_slice()),
         ("hit", &["place (by the client's address: `--client`)".to_owned()][..])
     );
     assert!(unknown.bypass.contains(&"client 192.0.2.0/28".to_owned()), "{:?}", unknown.bypass);

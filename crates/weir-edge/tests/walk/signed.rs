@@ -108,7 +108,7 @@ fn what_is_signed_reaches_the_storage_as_it_came() {
                     path,
                     &[fields, &[("Authorization", "x SignedHeaders=accept-encoding")]].concat(),
                 ));
-                assert_eq!((explained.verdict, explained.reason), ("pass", "signed"), "{path}");
+                assert_eq!((explained.verdict.word(), explained.reason), ("pass", "signed"), "{path}");
             }
         }
     }

@@ -126,7 +126,7 @@ fn explain_says_which_directive_forbids_stale_responses() {
         weir.get("/x");
         weir.later(Duration::from_millis(2100));
         let said = weir.explain(&message("GET", "localhost", "/x", &[]));
-        assert_eq!(said.verdict, "revalidate", "{control}");
+        assert_eq!(said.verdict.word(), "revalidate", "{control}");
         assert_eq!(said.stored[0].marks, if word.is_empty() { vec![] } else { vec![word] }, "{control}");
         assert_eq!(said.because.contains(&format!("its {word}")), !word.is_empty(), "{}", said.because);
     }

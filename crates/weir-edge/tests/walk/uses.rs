@@ -20,7 +20,7 @@ fn what_is_asked_for_often_enough_is_stored_and_stays_so() {
     assert_eq!(origin.count("/x"), 3);
     weir.get("/once");
     let told = weir.explain(&message("GET", "localhost", "/once", &[]));
-    assert_eq!((told.verdict, told.not_stored), ("miss", Some("min-uses")));
+    assert_eq!((told.verdict.word(), told.not_stored), ("miss", Some("min-uses")));
     weir.get("/free/x");
     assert!(weir.get("/free/x").is_hit(), "another route says otherwise");
     // What is stored is revalidated as ever.

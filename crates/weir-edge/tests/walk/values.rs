@@ -181,7 +181,7 @@ fn explain_shows_what_values_make() {
     let message = "GET /p?a=1 HTTP/1.1\r\nHost: shop.example\r\nX-B: Big\r\n\r\n";
     weir.send(message);
     let explained = weir.explain(message);
-    assert_eq!(explained.verdict, "hit");
+    assert_eq!(explained.verdict.word(), "hit");
     assert_eq!(explained.key.as_deref(), Some("http://shop.example/p?a=1\nvalue header.x-b=big"));
     let asked = explained.asked.unwrap();
     assert!(asked.headers.contains(&("x-a".to_owned(), "1-big".to_owned())), "{:?}", asked.headers);
@@ -219,7 +219,10 @@ fn rewritten_paths_are_asked_for_and_mapped_back() {
     }
     let message = "GET /a/x?q=1 HTTP/1.1\r\nHost: shop.example\r\n\r\n";
     let explained = weir.explain(message);
-    assert_eq!((explained.verdict, explained.key.as_deref()), ("hit", Some("http://shop.example/a/x?q=1")));
+    assert_eq!(
+        (explained.verdict.word(), explained.key.as_deref()),
+        ("hit", Some("http://shop.example/a/x?q=1"))
+    );
     assert_eq!(explained.rewritten.as_deref(), Some("/a/x?q=1 → /x?q=1  (/a/** → /{1})"));
     assert_eq!(explained.asked.unwrap().line, "GET /x?q=1");
     assert_eq!(weir.explain("GET /a/../b HTTP/1.1\r\nHost: shop.example\r\n\r\n").reason, "dot-segment");

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use http::Method;
 use weir_control::{
-    CertificateUse, Explained, ExplainedTls, HeldRange, OriginChoice, OriginConsidered, Question,
-    RetainedUntil, RetentionShown, Setting, StoredVariant,
+    CertificateUse, Explained, ExplainedGate, ExplainedTls, HeldRange, OriginChoice, OriginConsidered,
+    Question, RetainedUntil, RetentionShown, Setting, StoredVariant,
 };
 
 use super::find::Find;
@@ -135,9 +135,16 @@ fn show(question: &Question, explained: &Explained) -> String {
     page.lines("bypass by", joined(&explained.bypass));
     page.lines("refresh by", joined(&explained.refresh));
     page.lines("no store by", joined(&explained.no_store));
+    page.line_if("gates", gates_text(&explained.gates).as_deref());
     page.line("verdict", &verdict_text(explained));
     page.line_if("cache-status", explained.cache_status.as_deref());
     page.0
+}
+
+/// The gates that the request comes to, and what the last one asks.
+fn gates_text(gates: &[ExplainedGate]) -> Option<String> {
+    let names: Vec<&str> = gates.iter().map(|gate| gate.name.as_str()).collect();
+    Some(format!("{}  <- {}", names.join(", "), gates.last()?.asks))
 }
 
 fn joined(all: &[String]) -> Option<String> {
@@ -330,6 +337,9 @@ mod tests {
             site: Some("a".into()),
             route: Some("/*".into()),
             defined_at: Some("weir.toml:3".into()),
+            gates: ["cache", "held"]
+                .map(|name| ExplainedGate { name: name.into(), asks: "may it?".into() })
+                .to_vec(),
             verdict: "hit".into(),
             explanation: "58 s left".into(),
             stored: vec![variant],
@@ -341,6 +351,7 @@ GET http://a/
   route        /*  (weir.toml:3)
   stored       200, age 2 s of 60 s (max-age), 58 s left, 10 bytes, \"x\"  <- matches
                  in memory
+  gates        cache, held  <- may it?
   verdict      hit: 58 s left
 ";
         assert_eq!(show(&question, &explained), expect);
