@@ -38,6 +38,7 @@ mod origins;
 mod outgoing;
 mod parts;
 mod pass;
+mod placed;
 pub mod plan;
 mod present;
 mod proofs;

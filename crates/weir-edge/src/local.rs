@@ -1,8 +1,6 @@
 //! Responses that Weir makes itself: refusals, errors, what a route answers without an origin. Each is
 //! complete and short, and says how it came about (`Cache-Status`; on errors `Proxy-Status`, RFC 9209).
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
@@ -11,25 +9,22 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_clock as clock;
 use weir_front::listen::Peer;
-use weir_front::{Client, ContentError, Done, Refused};
+use weir_front::{ContentError, Done, Refused};
 use weir_observe::{Completion, Description, Facts, Outcome};
-use weir_policy::purge::is_purge;
 use weir_policy::value::Style;
-use weir_policy::{ContentRange, RequestView, http_date};
-use weir_wire::{Host, Refusal};
+use weir_policy::{ContentRange, http_date};
+use weir_wire::Refusal;
 
 use crate::cache_status::CacheStatus;
 use crate::core::Core;
-use crate::exchange::{Asked, Exchange, Note, Told};
+use crate::exchange::{Asked, Exchange, Told};
 use crate::late::{Late, is_of_route};
-use crate::plan::{Answered, Plan, Route, Site};
+use crate::plan::Answered;
 use crate::response::{self, Response};
-use crate::secured::{self, Unsecured};
 use crate::seen;
 use crate::shared::Shared;
-use crate::transform::request::{ends_here, is_loop};
-use crate::values::{Circumstances, OfLog, OfRequest};
-use crate::ways::{Led, Torn, lead};
+use crate::values::OfLog;
+use crate::ways::Torn;
 use weir_fill::OriginFailure;
 
 /// A response that Weir makes itself.
@@ -67,7 +62,7 @@ impl Reply {
         self
     }
 
-    fn proxy_status(mut self, token: &'static str) -> Reply {
+    pub(crate) fn proxy_status(mut self, token: &'static str) -> Reply {
         self.proxy_status = Some(token);
         self
     }
@@ -90,136 +85,8 @@ impl Reply {
     }
 }
 
-/// Where a request goes.
-pub(crate) enum Routed<'r> {
-    /// Weir answers it itself.
-    Local(Box<Reply>),
-    /// To a route of a site with an upstream, or with files.
-    To(&'r Arc<Site>, &'r Arc<Route>),
-    /// It asks for a purge; the route is that of its URL.
-    Purge(Option<&'r Arc<Route>>),
-}
-
-impl Routed<'_> {
-    fn is_local(&self) -> bool {
-        matches!(self, Routed::Local(_))
-    }
-}
-
-/// A request with its place in the configuration.
-pub(crate) struct Placed<'r> {
-    pub(crate) site: Option<&'r Arc<Site>>,
-    pub(crate) route: Option<&'r Arc<Route>>,
-    pub(crate) to: Routed<'r>,
-}
-
-/// Finds the route of a request, or the answer that needs none, and notes both.
-pub(crate) fn route<'r>(note: &mut Note<'r>, client: &mut dyn Client) -> Routed<'r> {
-    let (asked, told) = (&note.asked, &mut note.told);
-    let (request, plan) = (asked.request, &asked.running.plan);
-    let Placed { site, route, mut to } =
-        placed(&asked.core.shared, plan, &request.host, &asked.view(), asked);
-    if let Some(site) = site {
-        if !to.is_local()
-            && let Some(unfit) = secured::unfit(&request.peer, site, request.host.name())
-        {
-            to = local(Reply::error(unfit.status, unfit.word, unfit.text));
-        }
-        told.site = Some(site);
-        told.facts.site = site.id;
-        told.note_for(asked, site.id);
-        client.count_for(site.id);
-    }
-    let access = route.and_then(|route| route.access.as_ref()).filter(|_| !matches!(to, Routed::Purge(_)));
-    if access.is_some_and(|access| !access.admits(asked.client())) {
-        let mut reply = Reply::error(StatusCode::FORBIDDEN, "denied", "this client may not ask for this");
-        reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        to = local(reply);
-    }
-    told.route = route;
-    to
-}
-
-/// Where a request goes; the walk and `explain` call it.
-pub(crate) fn placed<'r>(
-    shared: &Shared,
-    plan: &'r Plan,
-    host: &Host,
-    view: &RequestView<'_>,
-    beside: &dyn Circumstances,
-) -> Placed<'r> {
-    let path = view.path();
-    let local = |reply| Placed { site: None, route: None, to: local(reply) };
-    if plan.is_health(path) {
-        return local(health(shared));
-    }
-    if let Some(content) = shared.proofs.find(host.name(), path) {
-        return local(Reply::line(StatusCode::OK, "acme", content));
-    }
-    if is_loop(view.headers, &shared.own.id) {
-        let text = "this request has been here before";
-        let reply = Reply::error(StatusCode::LOOP_DETECTED, "loop", text);
-        return local(reply.proxy_status("proxy_loop_detected"));
-    }
-    if ends_here(view.method, view.headers) {
-        return local(options());
-    }
-    let (found, port) = (plan.site(host.name()), beside.listener_port());
-    if let Some(purge) = purged_by(found, view, port) {
-        return Placed { site: found, route: purge, to: Routed::Purge(purge) };
-    }
-    let Some(site) = found else {
-        let text = "no site has this host";
-        return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", text));
-    };
-    if let Some(unsecured) = secured::unsecured(plan, site, host.name(), view) {
-        let reply = match unsecured {
-            Unsecured::Redirect(target) => to_https(target),
-            Unsecured::Refuse => Reply::error(StatusCode::FORBIDDEN, "needs-https", "this site needs TLS"),
-        };
-        return Placed { site: Some(site), ..local(reply) };
-    }
-    let route = match lead(site.routes(), view, port, beside) {
-        Led::To(route) => route,
-        Led::Nowhere => {
-            let text = "no route of this site takes this path";
-            let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", text);
-            return Placed { site: Some(site), ..local(reply) };
-        }
-        Led::Torn(why) => return Placed { site: Some(site), ..local(torn(why)) },
-    };
-    if let Some(unfit) = route.limits.as_ref().and_then(|limits| limits.refuse(view)) {
-        let reply = Reply::error(unfit.status, unfit.word, unfit.word);
-        return Placed { site: Some(site), route: Some(route), ..local(reply) };
-    }
-    let known = || OfRequest { view: *view, site: &site.name, route: route.words(), beside };
-    let to = match route.answer(known) {
-        Some(answered) => Routed::Local(Box::new(of_route(answered))),
-        None => Routed::To(site, route),
-    };
-    Placed { site: Some(site), route: Some(route), to }
-}
-
-/// The route of the URL in a request that asks for a purge, where a site has its host. None where the request
-/// does not, or a route's own `method` names its method.
-fn purged_by<'r>(
-    site: Option<&'r Arc<Site>>,
-    view: &RequestView<'_>,
-    port: Option<u16>,
-) -> Option<Option<&'r Arc<Route>>> {
-    if !is_purge(view.method) {
-        return None;
-    }
-    let path = view.path();
-    let of = |method| site.and_then(|site| site.route(&RequestView { method, ..*view }, path, port));
-    if of(view.method).is_some_and(|route| route.names(view.method)) {
-        return None;
-    }
-    Some(of(&Method::GET))
-}
-
 /// The answer to a request that origins may read in ways that lead elsewhere.
-fn torn(why: Torn) -> Reply {
+pub(crate) fn torn(why: Torn) -> Reply {
     let (status, word, text) = match why {
         Torn::Method => (
             StatusCode::NOT_IMPLEMENTED,
@@ -236,17 +103,14 @@ fn torn(why: Torn) -> Reply {
     Reply::error(status, word, text)
 }
 
-fn local(reply: Reply) -> Routed<'static> {
-    Routed::Local(Box::new(reply))
-}
-
-fn of_route(answered: Answered) -> Reply {
+/// The answer of a route that asks no origin.
+pub(crate) fn of_route(answered: Answered) -> Reply {
     let Answered { status, headers, body, word } = answered;
     Reply { status, headers, body, word, outcome: Outcome::Local, proxy_status: None }
 }
 
 /// The redirect to the `https` URL.
-fn to_https(target: String) -> Reply {
+pub(crate) fn to_https(target: String) -> Reply {
     let location = HeaderValue::try_from(&target);
     let mut reply = Reply::line(StatusCode::PERMANENT_REDIRECT, "https", target + "\n");
     // Invariant: host and path were parsed, and have only bytes that a field may have.
@@ -255,7 +119,7 @@ fn to_https(target: String) -> Reply {
 }
 
 /// The answer to a question about Weir itself (RFC 9110 §9.3.7, §7.6.2).
-fn options() -> Reply {
+pub(crate) fn options() -> Reply {
     let mut headers = HeaderMap::new();
     let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
     headers.insert(ALLOW, HeaderValue::from_static(methods));
@@ -264,7 +128,7 @@ fn options() -> Reply {
 }
 
 /// The health answer for a load balancer in front.
-fn health(shared: &Shared) -> Reply {
+pub(crate) fn health(shared: &Shared) -> Reply {
     if shared.is_draining() {
         return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
     }

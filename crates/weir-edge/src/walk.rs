@@ -13,17 +13,17 @@ use crate::decide::{self, Consulted, Decision, Reuse, decide};
 use crate::exchange::{Asked, Chosen, Exchange, Note};
 use crate::gates::{After, BEFORE, Before, Comer, Gate};
 use crate::job::Job;
-use crate::local::{self, Routed};
 use crate::lookup::{self, Held};
 use crate::parts::{self, Confirmed};
+use crate::placed::{self, Routed};
 use crate::response::Response;
 use crate::revalidate;
-use crate::{consult, content, cookies, fetch, files, give_way, login, pass, purge, secured, serve};
+use crate::{consult, content, cookies, fetch, files, give_way, local, login, pass, purge, secured, serve};
 
 /// Walks one request to its response. Rooms that wait for an origin have memory of their own, so that the
 /// walk of a hit is small.
 pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Response {
-    let mut response = match local::route(note, client) {
+    let mut response = match placed::route(note, client) {
         Routed::Local(reply) => local::answer(&note.asked, &mut note.told, *reply),
         Routed::To(site, route) => {
             if route.limits.is_some() {
