@@ -25,7 +25,6 @@ use weir_store::{Found, Generation};
 use weir_upstream::affinity as sessions;
 
 pub use self::foretold::Foretold;
-pub use self::gates::GateAsked;
 use self::gates::{before, up_to};
 pub use self::origin::{Asked, OriginChoice, OriginConsidered};
 use self::origin::{Towards, Way, asked};
@@ -115,8 +114,8 @@ pub struct Explanation {
     pub not_in_key: Vec<String>,
     /// What the origin would be asked for.
     pub asked: Option<Asked>,
-    /// The gates that the request comes to, in order; it ends at the last one.
-    pub gates: Vec<GateAsked>,
+    /// The gates that the request comes to, in order, and what each asks; it ends at the last one.
+    pub gates: Vec<(&'static str, &'static str)>,
     /// What it would come to.
     pub verdict: Foretold,
     /// Why, in the log's word; empty for a hit.
@@ -198,7 +197,7 @@ pub(crate) fn explain(shared: &Shared, question: &Question) -> Result<Explanatio
     let rewritten = match before(&running, mark, route, &known) {
         Ok(rewritten) => rewritten,
         Err((gate, reason, because)) => {
-            explanation.gates = up_to(Gate::Before(gate));
+            explanation.gates = up_to(gate);
             return Ok(local(explanation, reason, because));
         }
     };

@@ -50,13 +50,30 @@ pub(crate) enum After {
     Origin,
 }
 
-/// The gates before the look into the cache. What is laid by hand covers all else; a file is looked for by
-/// the path as it is rewritten.
+/// The gates in their order: each with its name, as `weir explain` and `Weir-Debug-Outcome` say it, and what
+/// it asks. What is laid by hand covers all else; a file is looked for by the path as it is rewritten. What
+/// need not be asked for goes out to any client; a request that may have been replayed goes on before it can
+/// be refused.
+pub(crate) const GATES: [(Gate, &str, &str); 12] = [
+    (Gate::Itself, "itself", "does Weir answer by itself, as it refuses, redirects and purges?"),
+    (Gate::Before(Before::ByHand), "by-hand", "is content laid over the URL by hand?"),
+    (Gate::Before(Before::Rewrite), "rewrite", "would the path that is rewritten have a dot segment?"),
+    (Gate::Before(Before::File), "file", "does the route's root answer, with a file or without?"),
+    (Gate::Cache, "cache", "may the cache not be asked?"),
+    (Gate::After(After::Held), "held", "may what is held go out?"),
+    (Gate::After(After::Warming), "warming", "does a warming give way to clients?"),
+    (Gate::After(After::EarlyData), "early-data", "may the request have been replayed?"),
+    (Gate::After(After::OnlyIfCached), "only-if-cached", "does the client take only what is held?"),
+    (Gate::After(After::Login), "login", "has the client logged in on its connection?"),
+    (Gate::After(After::NoStore), "no-store", "may the response not be stored?"),
+    (Gate::After(After::Origin), "origin", "is an origin asked? It always is."),
+];
+
+/// Those before the look into the cache, in that order.
 pub(crate) const BEFORE: [Before; 3] = [Before::ByHand, Before::Rewrite, Before::File];
 
-/// The gates that know what is held. What need not be asked for goes out first, to any client; a
-/// request that may have been replayed goes on before it can be refused.
-pub(crate) const AFTER: [After; 7] = [
+/// Those that know what is held, in that order.
+const AFTER: [After; 7] = [
     After::Held,
     After::Warming,
     After::EarlyData,
@@ -66,83 +83,49 @@ pub(crate) const AFTER: [After; 7] = [
     After::Origin,
 ];
 
-/// All gates, in their order.
-pub(crate) const GATES: [Gate; 12] = [
-    Gate::Itself,
-    Gate::Before(BEFORE[0]),
-    Gate::Before(BEFORE[1]),
-    Gate::Before(BEFORE[2]),
-    Gate::Cache,
-    Gate::After(AFTER[0]),
-    Gate::After(AFTER[1]),
-    Gate::After(AFTER[2]),
-    Gate::After(AFTER[3]),
-    Gate::After(AFTER[4]),
-    Gate::After(AFTER[5]),
-    Gate::After(AFTER[6]),
-];
-
 impl Gate {
-    /// Its name, as `weir explain` and `Weir-Debug-Outcome` say it.
+    /// Its name.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Gate::Itself => "itself",
-            Gate::Before(Before::ByHand) => "by-hand",
-            Gate::Before(Before::Rewrite) => "rewrite",
-            Gate::Before(Before::File) => "file",
-            Gate::Cache => "cache",
-            Gate::After(After::Held) => "held",
-            Gate::After(After::Warming) => "warming",
-            Gate::After(After::EarlyData) => "early-data",
-            Gate::After(After::OnlyIfCached) => "only-if-cached",
-            Gate::After(After::Login) => "login",
-            Gate::After(After::NoStore) => "no-store",
-            Gate::After(After::Origin) => "origin",
-        }
-    }
-
-    /// What it asks.
-    pub(crate) fn asks(self) -> &'static str {
-        match self {
-            Gate::Itself => "does Weir answer by itself, as it refuses, redirects and purges?",
-            Gate::Before(Before::ByHand) => "is content laid over the URL by hand?",
-            Gate::Before(Before::Rewrite) => "would the path that is rewritten have a dot segment?",
-            Gate::Before(Before::File) => "does the route's root answer, with a file or without?",
-            Gate::Cache => "may the cache not be asked?",
-            Gate::After(After::Held) => "may what is held go out?",
-            Gate::After(After::Warming) => "does a warming give way to clients?",
-            Gate::After(After::EarlyData) => "may the request have been replayed?",
-            Gate::After(After::OnlyIfCached) => "does the client take only what is held?",
-            Gate::After(After::Login) => "has the client logged in on its connection?",
-            Gate::After(After::NoStore) => "may the response not be stored?",
-            Gate::After(After::Origin) => "is an origin asked? It always is.",
-        }
+        GATES.iter().find(|(gate, ..)| *gate == self).map_or("", |(_, name, _)| name)
     }
 }
 
-/// What gates ask of a request that neither its fields nor what is held say.
+/// What gates ask of a request that neither its fields nor what is held say. A question says nothing of it.
 pub(crate) trait Comer {
     /// Whether it is a warming, and clients leave it no room at its upstream.
-    fn gives_way(&self) -> bool;
+    fn gives_way(&self) -> bool {
+        false
+    }
+
     /// Whether it may have been replayed, as a trusted proxy says.
-    fn is_early(&self) -> bool;
+    fn is_early(&self) -> bool {
+        false
+    }
+
     /// Whether its client has logged in on its connection.
-    fn has_logged_in(&self) -> bool;
+    fn has_logged_in(&self) -> bool {
+        false
+    }
 }
 
 impl After {
     /// The gate at which a request ends whose cache was asked.
     pub(crate) fn of(comer: &impl Comer, ask: &Ask, decision: &Decision) -> After {
-        let ends = |gate: &After| match gate {
-            After::Held => matches!(decision, Decision::Serve(_)),
-            After::Warming => comer.gives_way(),
-            After::EarlyData => comer.is_early(),
-            After::OnlyIfCached => matches!(decision, Decision::GatewayTimeout),
-            After::Login => comer.has_logged_in(),
-            After::NoStore => ask.is_no_store(),
-            After::Origin => true,
-        };
-        AFTER.into_iter().find(ends).unwrap_or(After::Origin)
+        for gate in AFTER {
+            let ends = match gate {
+                After::Held => matches!(decision, Decision::Serve(_)),
+                After::Warming => comer.gives_way(),
+                After::EarlyData => comer.is_early(),
+                After::OnlyIfCached => matches!(decision, Decision::GatewayTimeout),
+                After::Login => comer.has_logged_in(),
+                After::NoStore => ask.is_no_store(),
+                After::Origin => true,
+            };
+            if ends {
+                return gate;
+            }
+        }
+        After::Origin
     }
 
     /// Why a request goes past the cache that ends at this gate; `None` where it does not.

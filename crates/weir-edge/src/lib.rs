@@ -69,9 +69,7 @@ pub use content::orders::{
     ContentError, ContentLaid, ContentOrder, ContentShown, ContentSites, ContentUpload, ContentWanted,
 };
 pub use edge::{Edge, FromOutside, Purging, StartError, Unretained};
-pub use explain::{
-    Asked, Explanation, Foretold, GateAsked, OriginChoice, OriginConsidered, Question, StoredVariant,
-};
+pub use explain::{Asked, Explanation, Foretold, OriginChoice, OriginConsidered, Question, StoredVariant};
 pub use list::{Cached, CachedPage, ListOrder, ListedByHand};
 pub use origins::OriginError;
 pub use proofs::HttpProofs;

@@ -43,6 +43,7 @@ pub(crate) fn tls(
 
 /// The edge's explanation, with what the configuration says.
 pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained {
+    let gate = |(name, asks): (&str, &str)| ExplainedGate { name: name.to_owned(), asks: asks.to_owned() };
     let settings = explanation.place.as_deref().map_or_else(Vec::new, |place| settings(loaded, place));
     Explained {
         site: explanation.site,
@@ -77,10 +78,6 @@ pub(crate) fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) ->
         refresh: explanation.refresh,
         no_store: explanation.no_store,
     }
-}
-
-fn gate(gate: weir_edge::GateAsked) -> ExplainedGate {
-    ExplainedGate { name: gate.name.to_owned(), asks: gate.asks.to_owned() }
 }
 
 /// Which origin would get the request.

@@ -118,7 +118,7 @@ pub struct Explained {
 pub struct ExplainedGate {
     /// Its name.
     pub name: String,
-    /// What it asks: it lets a request through by no.
+    /// What it asks. A request is let through where the answer is no.
     pub asks: String,
 }
 

@@ -11,20 +11,10 @@ use crate::{content, files};
 /// The text for a path that is not rewritten.
 const DOT_SEGMENT: &str = "400: a rule of `rewrite` fits, and the path has, or would have, a dot segment";
 
-/// A gate that a request comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GateAsked {
-    /// Its name.
-    pub name: &'static str,
-    /// What it asks of the request, as a question that it answers with yes.
-    pub asks: &'static str,
-}
-
 /// The gates up to this one.
-pub(super) fn up_to(gate: Gate) -> Vec<GateAsked> {
-    let at = GATES.iter().position(|one| *one == gate);
-    let come = GATES.iter().take(at.map_or(0, |at| at + 1));
-    come.map(|gate| GateAsked { name: gate.name(), asks: gate.asks() }).collect()
+pub(super) fn up_to(gate: Gate) -> Vec<(&'static str, &'static str)> {
+    let at = GATES.iter().position(|(one, ..)| *one == gate).map_or(0, |at| at + 1);
+    GATES[..at].iter().map(|(_, name, asks)| (*name, *asks)).collect()
 }
 
 /// What the path is rewritten to, where the gates before the look into the cache let a request through.
@@ -36,7 +26,7 @@ pub(super) fn before(
     site: u64,
     route: &Route,
     known: &OfRequest<'_>,
-) -> Result<Option<Rewritten>, (Before, &'static str, String)> {
+) -> Result<Option<Rewritten>, (Gate, &'static str, String)> {
     let mut rewritten = None;
     for gate in BEFORE {
         let answered = match gate {
@@ -51,7 +41,7 @@ pub(super) fn before(
             Before::File => files::explained(route, known, rewritten.as_ref()),
         };
         if let Some((reason, because)) = answered {
-            return Err((gate, reason, because));
+            return Err((Gate::Before(gate), reason, because));
         }
     }
     Ok(rewritten)

@@ -97,19 +97,7 @@ impl Request {
 }
 
 /// A question comes over no connection, and its client is not trusted.
-impl Comer for Request {
-    fn gives_way(&self) -> bool {
-        false
-    }
-
-    fn is_early(&self) -> bool {
-        false
-    }
-
-    fn has_logged_in(&self) -> bool {
-        false
-    }
-}
+impl Comer for Request {}
 
 /// Of a question no client is known but the one that it names.
 impl Circumstances for Request {

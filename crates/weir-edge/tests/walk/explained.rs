@@ -123,7 +123,7 @@ fn gate(came: &Response) -> String {
 
 /// The gates that a question comes to.
 fn gates(said: &Explanation) -> Vec<&'static str> {
-    said.gates.iter().map(|gate| gate.name).collect()
+    said.gates.iter().map(|(name, _)| *name).collect()
 }
 
 /// What explain said of a request must be what happened.
