@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_clock as clock;
 use weir_front::{Head, Prepared, Trust};
 use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer, tags};
-use weir_store::{Generation, Head as HeldHead, Printed, Way};
+use weir_store::{Generation, Head as HeldHead, Printed};
 
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::source::{Kept, Source, Whole};
@@ -177,7 +177,7 @@ fn kept(
     let refill = job.refill.take();
     match from {
         From::Held if generation.is_whole_in_memory() => {
-            asked.core.shared.store.note_sent(&generation, interval.length(), || way(asked));
+            asked.core.shared.store.note_sent(&generation, interval.length(), || exchange.client.way());
             let refill = match is_read_slowly(&generation, interval) {
                 true => refill.or_else(|| parts::refill(exchange, &generation)),
                 false => None,
@@ -195,12 +195,6 @@ fn kept(
             Kept::Reader(Box::new(reader::Reader::filling(filled, interval, refill)))
         }
     }
-}
-
-/// How the kernel gets the bytes of a response.
-fn way(asked: &Asked<'_>) -> Way {
-    let is_plain = asked.peer().secured.is_none() && asked.request.protocol.starts_with("HTTP/1");
-    if is_plain { Way::Plain } else { Way::Other }
 }
 
 /// Whether a client may read so long that it lets go of the blocks and reads on from the volume. Where the

@@ -20,6 +20,7 @@ use weir_upstream::Upstream;
 use weir_body::Body as _;
 use weir_front::{
     Client, ContentError, ContentLimits, Done, End, LocalFuture, Part, Request, Sent, Service as _, Trust,
+    Way,
 };
 use weir_observe::SiteId;
 
@@ -293,6 +294,10 @@ impl Client for Nobody {
     }
 
     fn moved(&mut self) {}
+
+    fn way(&self) -> Way {
+        Way::Plain
+    }
 
     fn count_for(&mut self, _: SiteId) {}
 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use tokio::sync::{mpsc, watch};
 use weir_body::Body as _;
 use weir_front::listen::Peer;
-use weir_front::{Client, ContentError, ContentLimits, LocalFuture, Part, PeerInfo, Request, Trust};
+use weir_front::{Client, ContentError, ContentLimits, LocalFuture, Part, PeerInfo, Request, Trust, Way};
 use weir_observe::{Outcome, SiteId, Storing};
 use weir_wire::{ListedContent, Pseudo, of_list};
 
@@ -269,6 +269,10 @@ impl Client for Nobody {
     }
 
     fn moved(&mut self) {}
+
+    fn way(&self) -> Way {
+        Way::Plain
+    }
 
     fn count_for(&mut self, _: SiteId) {}
 }

@@ -29,4 +29,5 @@ pub use message::{
     PeerInfo, Prepared, Refused, Request, Response, Secured, Sent, Service, Switch, Trust, Turn, Upload,
 };
 pub use mode::{ListenerMode, Protocols, Transport};
+pub use weir_sealed::Way;
 pub use weir_tls::Certificates;

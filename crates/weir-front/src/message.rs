@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use weir_body::{Body, Cut};
 use weir_clock::Now;
 use weir_observe::{Observer, SiteId};
+use weir_sealed::Way;
 use weir_tls::{Agreed, Identity, Leaf};
 use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
@@ -265,6 +266,9 @@ pub trait Client {
 
     /// Notes progress of the request: from now on a client that has closed its side is waited for.
     fn moved(&mut self);
+
+    /// How the bytes of its response leave.
+    fn way(&self) -> Way;
 
     /// The site to which bytes sent on this connection are charged until the request ends.
     fn count_for(&mut self, site: SiteId);

@@ -11,6 +11,8 @@
 mod memory;
 mod pipe;
 mod system;
+mod way;
 
 pub use memory::{Draft, Sealed, SealedPart};
 pub use pipe::send;
+pub use way::Way;

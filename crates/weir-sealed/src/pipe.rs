@@ -21,7 +21,7 @@ const PIPE_BYTES_MIN: usize = 64 << 10;
 const COPIED_BYTES: usize = 256 << 20;
 
 thread_local! {
-    static WAY: RefCell<Way> = const { RefCell::new(Way::Untried) };
+    static MEANS: RefCell<Means> = const { RefCell::new(Means::Untried) };
 }
 
 /// Has the kernel send a part without a copy. Where the system does not do that, it copies. Fewer bytes than
@@ -30,7 +30,7 @@ thread_local! {
 /// # Errors
 /// `WouldBlock` where the socket takes nothing; what the socket says else.
 pub fn send(socket: BorrowedFd<'_>, part: SealedPart<'_>) -> io::Result<usize> {
-    let begun = WAY.with_borrow_mut(|way| way.send(socket, part));
+    let begun = MEANS.with_borrow_mut(|means| means.send(socket, part));
     finish(socket, part, begun)
 }
 
@@ -53,7 +53,7 @@ fn finish(
 }
 
 /// How the thread sends.
-enum Way {
+enum Means {
     Untried,
     Pipe(Pipe),
     /// It gets no pipe for now: the system gives each user only so many large ones. The bytes until it tries
@@ -61,22 +61,24 @@ enum Way {
     Copies(usize),
 }
 
-impl Way {
+impl Means {
     /// Sends by the pipe, which is made where there is none. Returns what was sent, and why no more.
     fn send(&mut self, socket: BorrowedFd<'_>, part: SealedPart<'_>) -> (usize, Result<(), Stop>) {
         match self {
-            Way::Copies(left @ 1..) => *left = left.saturating_sub(part.len()),
-            Way::Copies(0) | Way::Untried => *self = Pipe::new().map_or(Way::Copies(COPIED_BYTES), Way::Pipe),
-            Way::Pipe(_) => {}
+            Means::Copies(left @ 1..) => *left = left.saturating_sub(part.len()),
+            Means::Copies(0) | Means::Untried => {
+                *self = Pipe::new().map_or(Means::Copies(COPIED_BYTES), Means::Pipe)
+            }
+            Means::Pipe(_) => {}
         }
-        let Way::Pipe(pipe) = self else { return (0, Err(Stop::Unfit)) };
+        let Means::Pipe(pipe) = self else { return (0, Err(Stop::Unfit)) };
         let mut sent = 0;
         let ended = pipe.send(socket, part, &mut sent);
         if matches!(ended, Err(Stop::Unfit)) {
-            *self = Way::Copies(COPIED_BYTES);
+            *self = Means::Copies(COPIED_BYTES);
         } else if !pipe.is_empty {
             // What it still refers to must not reach another client.
-            *self = Way::Untried;
+            *self = Means::Untried;
         }
         (sent, ended)
     }

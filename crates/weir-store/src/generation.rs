@@ -28,9 +28,10 @@ pub(crate) use self::body::{Added, Body};
 pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Read};
 pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
 pub use self::head::{Head, HeadRef, Printed};
-pub use self::sealed::{Blocks, Way};
+pub use self::sealed::Blocks;
 pub use self::sealed_file::SealedFile;
 pub(crate) use self::sealed_file::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, NoFile};
+pub use weir_sealed::Way;
 
 /// The most uses that are counted of a generation (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;

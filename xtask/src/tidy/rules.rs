@@ -179,6 +179,11 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         "edge answers with values; what a connection speaks is the front's",
     ),
     ("crates/weir-edge/src/", &["h2::"], "HTTP/2 is the front's"),
+    (
+        "crates/weir-edge/src/",
+        &["request.protocol.", "request.protocol ==", "request.protocol !=", "protocol.starts_with"],
+        "the protocol is a word for logs; `Client` says what a connection can",
+    ),
     ("crates/weir-fill/src/reader", &["sleep"], "a reader is woken"),
     ("crates/weir-fill/src/transfer.rs", &["sleep"], "a writer is woken"),
     ("crates/weir-fill/src/gap/task.rs", &["sleep"], "a writer is woken"),

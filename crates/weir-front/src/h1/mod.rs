@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use http::{HeaderMap, StatusCode};
 use weir_observe::SiteId;
+use weir_sealed::Way;
 use weir_wire::{Persistence, RequestReader, Version, print};
 
 use self::content::Content;
@@ -86,6 +87,10 @@ impl Client for Conn {
 
     fn has_ended(&self) -> bool {
         self.socket.has_ended()
+    }
+
+    fn way(&self) -> Way {
+        self.socket.way()
     }
 
     fn moved(&mut self) {

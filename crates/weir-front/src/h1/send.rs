@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes};
 use http::{HeaderName, StatusCode};
 use smallvec::SmallVec;
 use weir_clock as clock;
+use weir_sealed::Way;
 use weir_wire::{Persistence, Version, print};
 use weir_yield::Stint;
 
@@ -191,7 +192,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     /// Sends a body of known length, however its bytes come. That may change on the way: a body that lies in
     /// blocks can move to a file, and one whose client is slow lets go of both.
     async fn length(&mut self, mut left: u64) -> End {
-        let sends_sealed = self.conn.socket.sends_sealed();
+        let sends_sealed = self.conn.socket.way() == Way::Plain;
         loop {
             let sent = if sends_sealed && left >= SEALED_BYTES_MIN && self.body.sealed().is_some() {
                 self.sealed(&mut left).await

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt;
-use weir_sealed::SealedPart;
+use weir_sealed::{SealedPart, Way};
 
 use crate::limits::ClientLimits;
 use crate::listen::{Plain, Stream};
@@ -321,12 +321,12 @@ impl Socket {
         !self.out.is_empty() || !self.stream.is_flushed()
     }
 
-    /// Whether the kernel can send sealed bytes on this connection.
-    pub(super) fn sends_sealed(&self) -> bool {
-        self.stream.unsecured().is_some()
+    /// How bytes leave: the kernel can send sealed ones on a connection without TLS.
+    pub(super) fn way(&self) -> Way {
+        if self.stream.unsecured().is_some() { Way::Plain } else { Way::Other }
     }
 
-    /// As [`Socket::send_now`], of sealed bytes. Only where [`Socket::sends_sealed`].
+    /// As [`Socket::send_now`], of sealed bytes. Only where the way is [`Way::Plain`].
     ///
     /// # Errors
     /// As [`Socket::send_now`].

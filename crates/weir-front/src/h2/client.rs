@@ -10,6 +10,7 @@ use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, StatusCode};
 use weir_clock as clock;
 use weir_observe::SiteId;
+use weir_sealed::Way;
 use weir_wire::{Expect, Framing};
 
 use super::ahead::Piece;
@@ -262,6 +263,10 @@ impl Client for StreamClient<'_> {
     }
 
     fn moved(&mut self) {}
+
+    fn way(&self) -> Way {
+        Way::Other
+    }
 
     fn count_for(&mut self, site: SiteId) {
         self.site = site;

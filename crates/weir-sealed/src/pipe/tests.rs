@@ -57,11 +57,11 @@ fn read(client: &mut impl Read, length: usize) -> Vec<u8> {
 fn broken(breaks: impl FnOnce(&mut Pipe)) {
     let mut pipe = Pipe::new().unwrap();
     breaks(&mut pipe);
-    WAY.set(Way::Pipe(pipe));
+    MEANS.set(Means::Pipe(pipe));
 }
 
 fn is_copying() -> bool {
-    WAY.with_borrow(|way| matches!(way, Way::Copies(_)))
+    MEANS.with_borrow(|means| matches!(means, Means::Copies(_)))
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_one_client_does_not_take_reaches_no_other() {
 
 #[test]
 fn a_thread_without_a_pipe_copies_and_tries_again_later() {
-    WAY.set(Way::Copies(100_000));
+    MEANS.set(Means::Copies(100_000));
     let (server, mut client) = connection();
     let sealed = sealed(1);
     for _ in 0..2 {
@@ -141,7 +141,7 @@ fn what_was_sent_before_a_pipe_fails_is_not_sent_again() {
     let (server, mut client) = connection();
     let sealed = sealed(1);
     let (part, half) = (sealed.part(0..200_000).unwrap(), sealed.part(0..100_000).unwrap());
-    let (sent, ended) = WAY.with_borrow_mut(|way| way.send(server.as_fd(), half));
+    let (sent, ended) = MEANS.with_borrow_mut(|means| means.send(server.as_fd(), half));
     assert!(ended.is_ok());
     assert_eq!(finish(server.as_fd(), part, (sent, Err(Stop::Unfit))).unwrap(), 200_000);
     assert!(read(&mut client, 200_000) == body(1)[..200_000]);

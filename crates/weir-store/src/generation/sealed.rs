@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use weir_sealed::Way;
 
 use super::body::{BLOCK_BYTES, Read};
 use super::sealed_file::SealedFile;
@@ -18,15 +19,6 @@ const OTHER_COUNTS: u8 = 2;
 
 /// Blocks of [`BLOCK_BYTES`] each, the last one may be shorter. They stay in memory while this is held.
 pub type Blocks = Arc<Box<[Bytes]>>;
-
-/// How a response leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// As the bytes are: the kernel can send a file.
-    Plain,
-    /// Encrypted, in frames, or in parts.
-    Other,
-}
 
 /// The bytes of a whole body. They never change.
 #[derive(Debug)]

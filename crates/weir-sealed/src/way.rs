@@ -1,0 +1,10 @@
+//! How bytes leave for a client. It must not know who asks.
+
+/// How the bytes of a response leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// As they are, over a socket: the kernel can send sealed ones by itself.
+    Plain,
+    /// Encrypted, in frames, or in parts.
+    Other,
+}
