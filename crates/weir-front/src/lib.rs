@@ -18,6 +18,7 @@ mod limits;
 pub mod listen;
 pub mod message;
 mod mode;
+mod out;
 mod taking;
 mod tunnel;
 pub mod worker;

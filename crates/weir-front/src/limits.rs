@@ -1,6 +1,6 @@
 //! The limits of clients, and when a client is cut off.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How large and how slow the content of one request may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,18 @@ pub struct ContentLimits {
     pub bytes_max: u64,
     /// The least rate after the first ten seconds, in bytes a second: 408. 0: none.
     pub rate_min: u64,
+}
+
+/// The least rate of content is demanded after this time.
+const RATE_GRACE: Duration = Duration::from_secs(10);
+
+impl ContentLimits {
+    /// When the next byte of content that began at `begun` must be here for its rate not to fall below the
+    /// least, once so many bytes were received.
+    pub(crate) fn due(&self, begun: Instant, received: u64) -> Instant {
+        let covered_s = received.checked_div(self.rate_min).unwrap_or(u64::from(u32::MAX));
+        begun + RATE_GRACE + Duration::from_secs(covered_s.min(u64::from(u32::MAX)))
+    }
 }
 
 /// How long, how large and how slow a client's requests may be. `docs/guide` has the status of each limit.

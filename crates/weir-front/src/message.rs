@@ -251,7 +251,8 @@ pub trait Client {
     /// Ready once the client has gone away. May be polled again after that.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// The next part of the request's content. Dropping the future loses nothing.
+    /// The next part of the request's content. Dropping the future loses nothing: a task that asks again is
+    /// woken for what the dropped one waited for.
     fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>>;
 
     /// Holds the rest of the content to other limits than those of all requests.

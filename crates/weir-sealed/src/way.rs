@@ -1,4 +1,4 @@
-//! How bytes leave for a client. It must not know who asks.
+//! How bytes leave for a client. It must not know what they mean.
 
 /// How the bytes of a response leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

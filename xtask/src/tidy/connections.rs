@@ -24,6 +24,7 @@ const FILES: &[&str] = &[
     "weir-front/src/handshakes/",
     "weir-front/src/interim.rs",
     "weir-front/src/message.rs",
+    "weir-front/src/out/",
     "weir-front/src/tunnel.rs",
     "weir-client/src/connection.rs",
     "weir-client/src/exchange.rs",

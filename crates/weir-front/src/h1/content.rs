@@ -10,8 +10,6 @@ use crate::limits::{ClientLimits, ContentLimits};
 use crate::message::{ContentError, Length, Part};
 use weir_clock as clock;
 
-/// The least rate is demanded after this time.
-const RATE_GRACE: Duration = Duration::from_secs(10);
 /// The most bytes that are read of a body that nobody wants. A longer one closes the connection.
 const DRAIN_BYTES_MAX: u64 = 64 << 10;
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -109,17 +107,11 @@ impl Content {
             socket.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             socket.send_printed().await.map_err(|_| ContentError::Gone)?;
         }
-        match socket.read(self.deadline()).await {
+        match socket.read(self.limits.due(self.begun, self.received)).await {
             Ok(_) => Ok(()),
             Err(ClientEnd::TimedOut) => Err(ContentError::TooSlow),
             Err(_) => Err(ContentError::Gone),
         }
-    }
-
-    /// When the next byte must be here for the rate not to fall below the least.
-    fn deadline(&self) -> Instant {
-        let covered = self.received.checked_div(self.limits.rate_min).unwrap_or(u64::from(u32::MAX));
-        self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
     }
 
     /// Discards the rest of the body, if that is short. False: close the connection.

@@ -1,10 +1,11 @@
 //! HTTP/1 (RFC 9112): [`serve`] reads requests one after another and has each answered; [`socket`] is the
-//! client's side with its deadlines, [`content`] a request's content, [`send`] writes responses, [`switch`]
-//! what comes after a 101. It must not decide how a request is answered.
+//! client's side with its deadlines, [`content`] a request's content, [`send`] writes responses into a
+//! [`sink`], [`switch`] what comes after a 101. It must not decide how a request is answered.
 
 mod content;
 mod send;
 mod serve;
+mod sink;
 mod socket;
 mod switch;
 

@@ -14,7 +14,6 @@ use weir_sealed::{SealedPart, Way};
 
 use crate::limits::ClientLimits;
 use crate::listen::{Plain, Stream};
-use crate::taking::Taking;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::{Counters, SiteId};
 
@@ -37,9 +36,6 @@ pub(super) enum ClientEnd {
     /// The client took nothing for too long.
     #[error("client took nothing for too long")]
     Stalled,
-    /// The client took less than the least rate.
-    #[error("client took too little")]
-    Slow,
     /// The socket failed.
     #[error("client connection failed")]
     Io(#[from] io::Error),
@@ -61,17 +57,14 @@ pub(super) struct Socket {
     pub(super) out: Vec<u8>,
     deadline: Deadline,
     send_stall: Duration,
-    read_rate_min: u64,
-    /// The rate of the response under way, if a least rate applies.
-    pub(super) taking: Option<Taking>,
-    /// Until when a client that takes nothing is waited for.
-    pub(super) stalled_until: Option<Instant>,
     /// How long a client that has closed its side counts as still there.
     half_close: Duration,
     /// Since when the client has closed its side and taken nothing.
     ended: Option<Instant>,
     /// The bytes of the last send that were written, even if it failed.
     pub(super) sent_bytes: u64,
+    /// All bytes that the kernel has taken.
+    pub(super) left_bytes: u64,
     counters: Arc<Counters>,
     /// The site that bytes sent on this connection are charged to.
     pub(super) site: SiteId,
@@ -92,12 +85,10 @@ impl Socket {
             out: Vec::new(),
             deadline: Deadline::after(limits.send_stall_max),
             send_stall: limits.send_stall_max,
-            read_rate_min: limits.read_rate_min,
-            taking: None,
-            stalled_until: None,
             half_close: limits.half_close_max,
             ended: None,
             sent_bytes: 0,
+            left_bytes: 0,
             counters,
             site: SiteId::NONE,
         }
@@ -140,11 +131,6 @@ impl Socket {
         }
         self.deadline.set(until);
         self.deadline.poll(cx).map(|()| false)
-    }
-
-    /// Counts bytes that were written.
-    pub(super) fn wrote(&self, bytes: u64) {
-        self.counters.client_bytes(self.site, bytes);
     }
 
     /// Reads at least one byte into `input` before `until`.
@@ -222,9 +208,9 @@ impl Socket {
     /// # Cancel safety
     /// Not safe: a dropped send leaves the connection in the middle of a message; close it.
     pub(super) async fn send_printed(&mut self) -> Result<(), ClientEnd> {
-        self.stalled_until = None;
         while self.send_now(&[])? == Taken::Part {
-            self.takes(Duration::MAX).await?;
+            let takes = poll_fn(|cx| self.stream.poll_writable(cx));
+            tokio::time::timeout(self.send_stall, takes).await.map_err(|_| ClientEnd::Stalled)??;
         }
         Ok(())
     }
@@ -248,18 +234,9 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
                 Err(error) => return Err(ClientEnd::Io(error)),
             };
-            self.wrote(bytes as u64);
-            self.sent_bytes += bytes as u64;
             IoSlice::advance_slices(&mut rest, bytes);
             let moved = (unsent + bytes).saturating_sub(self.stream.unsent_bytes());
-            if moved > 0 {
-                self.stalled_until = None;
-                // A client that has left answers with a reset.
-                self.moved();
-                if let Some(taking) = &mut self.taking {
-                    taking.took(moved as u64);
-                }
-            }
+            self.sent(bytes as u64, moved as u64);
             if is_full {
                 return Ok(Taken::Part);
             }
@@ -267,8 +244,19 @@ impl Socket {
         Ok(Taken::All)
     }
 
+    /// Counts bytes that were written, and those that the kernel has taken.
+    fn sent(&mut self, bytes: u64, moved: u64) {
+        self.counters.client_bytes(self.site, bytes);
+        self.sent_bytes += bytes;
+        self.left_bytes += moved;
+        if moved > 0 {
+            // A client that has left answers with a reset.
+            self.moved();
+        }
+    }
+
     /// Sends what the client takes now of `out`, then of the pieces. What it does not take of `out` stays
-    /// there; `sent_bytes` says how much of both it has taken. After a part wait ([`Socket::takes`]). Small
+    /// there; `sent_bytes` says how much of both it has taken. Small
     /// pieces go out in the same segment as `out`.
     ///
     /// # Errors
@@ -302,18 +290,6 @@ impl Socket {
             out = Vec::with_capacity(1024);
         }
         self.out = out;
-    }
-
-    /// Waits until the client takes more, for `longest` at most. False where it does not.
-    ///
-    /// # Errors
-    /// The client has taken nothing for the send stall limit, or takes too little, or the socket failed.
-    ///
-    /// # Cancel safety
-    /// Safe.
-    pub(super) async fn takes(&mut self, longest: Duration) -> Result<bool, ClientEnd> {
-        let until = *self.stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
-        self.writable(until, longest).await
     }
 
     /// Whether printed bytes, or bytes of a session, wait for the client.
@@ -353,47 +329,13 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Taken::Part),
                 Err(error) => return Err(ClientEnd::Io(error)),
             };
-            self.stalled_until = None;
-            let moved = bytes as u64;
-            self.wrote(moved);
-            self.sent_bytes += moved;
-            self.moved();
-            if let Some(taking) = &mut self.taking {
-                taking.took(moved);
-            }
+            self.sent(bytes as u64, bytes as u64);
             match head.is_empty() {
                 false => head = &head[bytes..],
                 true => part = part.after(bytes),
             }
         }
         Ok(Taken::All)
-    }
-
-    /// Waits until the client takes more, until the wait is long enough to judge its rate, or for `longest`.
-    /// Whether it takes more.
-    async fn writable(&mut self, stalled_until: Instant, longest: Duration) -> Result<bool, ClientEnd> {
-        let begun = clock::mono();
-        let until = match &mut self.taking {
-            Some(taking) => stalled_until.min(taking.wait(begun, self.send_stall)),
-            None => stalled_until,
-        };
-        let until = begun.checked_add(longest).map_or(until, |longest| until.min(longest));
-        self.deadline.set(until);
-        let (stream, deadline) = (&self.stream, &mut self.deadline);
-        let is_writable = poll_fn(|cx| match stream.poll_writable(cx) {
-            Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
-            Poll::Pending => deadline.poll(cx).map(|()| Ok(false)),
-        })
-        .await?;
-        let now = clock::mono();
-        let is_too_slow = self
-            .taking
-            .as_mut()
-            .is_some_and(|taking| taking.waited(now - begun, self.send_stall, self.read_rate_min));
-        if !is_writable && now >= stalled_until {
-            return Err(ClientEnd::Stalled);
-        }
-        if is_too_slow { Err(ClientEnd::Slow) } else { Ok(is_writable) }
     }
 
     /// Whether no byte that the client has sent is unread. Never over TLS, which has a last word of its own.

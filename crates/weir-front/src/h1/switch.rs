@@ -5,19 +5,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use http::StatusCode;
 use tokio::io::AsyncWrite;
 use weir_clock as clock;
 use weir_observe::Counters;
 use weir_wire::print;
 
 use super::Conn;
-use super::send::NOTHING_SENT;
 use super::socket::{ClientEnd, Socket, Taken};
-use crate::message::{self, Sent, Switch};
+use crate::message::{self, Done, Sent, Switch};
+use crate::out::unsent;
 use crate::tunnel;
 
 /// Ends the printed head and moves bytes until the tunnel is over.
-pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) -> Sent {
+pub(super) async fn run(conn: &mut Conn, switch: Switch, status: StatusCode, counters: &Counters) -> Done {
     let Switch { protocol, stream } = switch;
     let carries = tunnel::Carries::of(protocol.as_ref().map(http::HeaderValue::as_bytes));
     let socket = &mut conn.socket;
@@ -27,14 +28,16 @@ pub(super) async fn run(conn: &mut Conn, switch: Switch, counters: &Counters) ->
     print::field(&mut socket.out, "connection", b"upgrade");
     print::end(&mut socket.out);
     if socket.send_printed().await.is_err() {
-        return NOTHING_SENT;
+        return unsent(Some(status), message::End::Whole);
     }
     let first_byte = Some(clock::mono());
     counters.tunnel_opened();
     let between = tunnel::Between { origin: stream, carries };
     let moved = tunnel::join(socket, between, conn.peer.limits.tunnel_idle_max).await;
     counters.tunnel_closed();
-    Sent { body_bytes: moved.to_client, first_byte, last_byte: None, end: message::End::Whole }
+    let end = message::End::Whole;
+    let sent = Sent { body_bytes: moved.to_client, first_byte, last_byte: None, end };
+    Done { status: Some(status), sent, ended: clock::mono() }
 }
 
 impl tunnel::End for Socket {

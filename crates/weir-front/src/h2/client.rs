@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use h2::{Reason, RecvStream, SendStream, server::SendResponse};
 use http::{HeaderMap, StatusCode};
-use weir_clock as clock;
+use weir_clock::{self as clock, Deadline};
 use weir_observe::SiteId;
 use weir_sealed::Way;
 use weir_wire::{Expect, Framing};
@@ -18,9 +18,6 @@ use super::wire::Wire;
 use crate::interim::Interims;
 use crate::limits::{ClientLimits, ContentLimits};
 use crate::message::{Client, ContentError, LocalFuture, Part};
-
-/// The least rate is demanded after this time.
-const RATE_GRACE: Duration = Duration::from_secs(10);
 
 /// How much content is read after the response, and for how long.
 const DISCARD_BYTES_MAX: usize = 1 << 20;
@@ -61,6 +58,7 @@ pub(super) struct Content {
     unreleased: usize,
     received: u64,
     begun: Instant,
+    timer: Deadline,
     limits: ContentLimits,
     is_done: bool,
 }
@@ -79,6 +77,7 @@ impl Content {
             unreleased: 0,
             received: 0,
             begun,
+            timer: Deadline::after(Duration::ZERO),
             limits: limits.content(),
             is_done: false,
         }
@@ -167,18 +166,18 @@ impl Content {
             return Ok(Part::End);
         }
         self.release();
-        let mut deadline = std::pin::pin!(tokio::time::sleep_until(self.deadline().into()));
         let data = std::future::poll_fn(|cx| {
             if let Poll::Ready(data) = self.stream.poll_data(cx) {
                 return Poll::Ready(Ok(data));
             }
-            while deadline.as_mut().poll(cx).is_ready() {
-                // What has arrived of a frame counts.
+            // What has arrived of a frame counts.
+            self.timer.set(self.deadline());
+            while self.timer.poll(cx).is_ready() {
                 let until = self.deadline();
                 if clock::mono() >= until {
                     return Poll::Ready(Err(ContentError::TooSlow));
                 }
-                deadline.as_mut().reset(until.into());
+                self.timer.set(until);
             }
             Poll::Pending
         });
@@ -202,9 +201,7 @@ impl Content {
 
     /// When the next byte must be here for the rate not to fall below the least.
     fn deadline(&self) -> Instant {
-        let received = self.received + self.wire.borrow().arriving(self.number());
-        let covered = received.checked_div(self.limits.rate_min).unwrap_or(u64::from(u32::MAX));
-        self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
+        self.limits.due(self.begun, self.received + self.wire.borrow().arriving(self.number()))
     }
 }
 

@@ -1,9 +1,10 @@
 //! HTTP/2 (RFC 9113), on the crate `h2`, which is named here alone: [`serve`] keeps a connection, [`stream`]
-//! has one request answered, [`client`] is the client of a stream, [`send`] its response, [`heads`] the
-//! fields of that, [`tunnel`] what an extended CONNECT becomes (RFC 8441). Beneath the crate, [`wire`] reads
-//! and writes, [`frames`] scans frame heads, [`floods`] bounds what a client may waste, and [`named`] what
-//! each client of a proxy may; [`ahead`] bounds what waits to be sent, [`windows`] what may come, and
-//! [`held`] counts what a connection holds in memory. It must not decide how a request is answered.
+//! has one request answered, [`client`] is the client of a stream, [`send`] its response, [`sink`] what takes
+//! the bytes of that, [`heads`] its fields, [`tunnel`] what an extended CONNECT becomes (RFC 8441). Beneath
+//! the crate, [`wire`] reads and writes, [`frames`] scans frame heads, [`floods`] bounds what a client may
+//! waste, and [`named`] what each client of a proxy may; [`ahead`] bounds what waits to be sent, [`windows`]
+//! what may come, and [`held`] counts what a connection holds in memory. It must not decide how a request is
+//! answered.
 
 mod ahead;
 mod client;
@@ -14,6 +15,7 @@ mod held;
 mod named;
 mod send;
 mod serve;
+mod sink;
 mod stream;
 mod tunnel;
 mod windows;

@@ -23,7 +23,7 @@ use super::floods::Flood;
 use super::heads::Sender;
 use super::held::Held;
 use super::named::Named;
-use super::send::AHEAD_OF_STREAM_BYTES_MAX;
+use super::sink::AHEAD_OF_STREAM_BYTES_MAX;
 use super::stream::{self, Shared, UnderWay, WIDE_BYTES};
 use super::windows::{STREAM_WINDOW_BYTES, WINDOW_BYTES, Windows};
 use super::wire::{Io, Wire};

@@ -10,11 +10,12 @@ use http::StatusCode;
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use weir_clock::{self as clock, Deadline};
 
-use super::ahead::Piece;
 use super::client::{Side, StreamClient};
-use super::send::{self, AHEAD_OF_STREAM_BYTES_MAX, FRAME_HEAD_BYTES, NOTHING_SENT, Through};
+use super::send::{self, Through};
+use super::sink::Handed;
 use super::stream;
 use crate::message::{Done, End, Head, Response, Sent, Service, Switch};
+use crate::out::{Gone, Sink, unsent};
 use crate::tunnel::{self, Over};
 
 /// Adds the key that an HTTP/1 upgrade needs and RFC 8441 leaves out (RFC 6455 §4.1).
@@ -43,16 +44,15 @@ pub(super) async fn run<S: Service>(
     }
     let status = Some(StatusCode::OK);
     let Some(Some(stream)) = send::send_head(client, StatusCode::OK, fields, false) else {
-        let sent = Sent { end: End::ClientGone, ..NOTHING_SENT };
-        return Done { status, sent, ended: clock::mono() };
+        return unsent(status, End::ClientGone);
     };
     let side = client.side;
     side.replace(Side::Sending(stream));
     let first_byte = Some(clock::mono());
     through.counters.tunnel_opened();
     let half_close = through.limits.half_close_max;
-    let mut end =
-        ClientEnd { client, through, ended: None, half_close, deadline: Deadline::after(half_close) };
+    let (sink, deadline) = (Handed::new(client, through), Deadline::after(half_close));
+    let mut end = ClientEnd { sink, ended: None, half_close, deadline };
     let Switch { protocol, stream } = switch;
     let carries = tunnel::Carries::of(protocol.as_ref().map(HeaderValue::as_bytes));
     let between = tunnel::Between { origin: stream, carries };
@@ -67,8 +67,7 @@ pub(super) async fn run<S: Service>(
 
 /// The client's end.
 struct ClientEnd<'e, 's> {
-    client: &'e mut StreamClient<'s>,
-    through: &'e Through<'e>,
+    sink: Handed<'e, 's>,
     /// Since when it has ended its side and nothing has moved.
     ended: Option<Instant>,
     half_close: Duration,
@@ -78,7 +77,7 @@ struct ClientEnd<'e, 's> {
 impl tunnel::End for ClientEnd<'_, '_> {
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         loop {
-            return Poll::Ready(match ready!(self.client.content.poll_bytes(cx)) {
+            return Poll::Ready(match ready!(self.sink.client.content.poll_bytes(cx)) {
                 // A frame may be empty.
                 Some(Ok(bytes)) if bytes.is_empty() => continue,
                 Some(Ok(bytes)) => Ok(Some(bytes)),
@@ -92,32 +91,24 @@ impl tunnel::End for ClientEnd<'_, '_> {
     }
 
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<io::Result<()>> {
-        let side = self.client.side;
         while !bytes.is_empty() {
-            let mut side = side.borrow_mut();
-            let Side::Sending(stream) = &mut *side else { return Poll::Ready(Err(gone())) };
-            stream.reserve_capacity(bytes.len().min(AHEAD_OF_STREAM_BYTES_MAX));
-            let room = ready!(send::poll_room(stream, self.through.ahead, cx)).map_err(|_| gone())?;
-            let piece = bytes.split_to(room.min(bytes.len()));
-            let length = piece.len() as u64;
-            stream.send_data(Piece::new(piece, self.through.ahead, None), false).map_err(|_| gone())?;
-            drop(side);
-            self.through.counters.client_bytes(self.client.site, FRAME_HEAD_BYTES + length);
+            let wanted = bytes.len() as u64;
+            let room = match self.sink.room(wanted) {
+                0 => ready!(self.sink.poll_room(cx, wanted)).map_err(|Gone| gone())?,
+                room => room,
+            };
+            self.sink.put(bytes, room, u64::MAX).map_err(|Gone| gone())?;
             self.moved();
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Side::Sending(stream) = &mut *self.client.side.borrow_mut() else {
-            return Poll::Ready(Err(gone()));
-        };
-        let piece = Piece::new(Bytes::new(), self.through.ahead, None);
-        Poll::Ready(stream.send_data(piece, true).map_err(|_| gone()))
+        Poll::Ready(self.sink.end(None).map_err(|Gone| gone()))
     }
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.client.side.borrow_mut().poll_gone(cx).is_ready() {
+        if self.sink.client.side.borrow_mut().poll_gone(cx).is_ready() {
             return Poll::Ready(());
         }
         let Some(ended) = self.ended else { return Poll::Pending };

@@ -4,20 +4,16 @@ use std::cell::RefCell;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use http::HeaderMap;
 use tokio::task::LocalSet;
-use weir_observe::{Observatory, Observer};
-use weir_wire::RequestReader;
+use weir_observe::Observatory;
+use weir_sealed::SealedPart;
 
-use super::super::content::Content;
-use super::super::socket::Socket;
+use super::super::sink::tests::conn;
 use super::*;
-use crate::interim::Interims;
-use crate::limits::ClientLimits;
-use crate::listen::{Family, Peer, Plain, Stream};
-use crate::message::{Cut, PeerInfo, Trust};
+use crate::message::{Body, Cut, Pace, Turn};
 
 const PIECES: u64 = 400;
 /// As many pieces as a body may send before others run.
@@ -66,22 +62,6 @@ impl Pace for Free {
     fn took(&mut self, _: u64) {}
 }
 
-fn conn(ours: UnixStream, observer: &Observer) -> Conn {
-    ours.set_nonblocking(true).unwrap();
-    let limits = Arc::new(ClientLimits::default());
-    let stream = Stream::Plain(Plain::new(ours.into(), Family::Unix));
-    Conn {
-        socket: Socket::new(stream, BytesMut::new(), &limits, observer.counters_shared()),
-        reader: RequestReader::new(limits.head),
-        content: Content::none(),
-        interims: Interims::default(),
-        peer: Rc::new(PeerInfo::new(Peer::Unix, Trust::Untrusted, limits, None)),
-        is_last: false,
-        free_since: clock::mono(),
-        has_gone_on: false,
-    }
-}
-
 /// Sends a body beside a task that runs whenever it may. Asserts that the body comes whole.
 fn done(lies_in_memory: bool) -> Vec<&'static str> {
     let done = Done::default();
@@ -104,19 +84,13 @@ fn done(lies_in_memory: bool) -> Vec<&'static str> {
         });
         let mut body =
             Drops { bytes: Bytes::from_static(b"."), left: PIECES, lies_in_memory, done: Rc::clone(&done) };
-        let framing = if lies_in_memory { Framing::Length(PIECES) } else { Framing::Chunked };
-        let mut sending = Sending {
-            conn: &mut conn,
-            body: &mut body,
-            framing,
-            pace: &mut None::<Box<Free>>,
-            upload: &mut None,
-            sent: NOTHING_SENT,
-            stint: Stint::default(),
-            is_over: false,
-        };
-        assert_eq!((sending.run().await, sending.sent.body_bytes), (End::Whole, PIECES));
-        sending.is_over = true;
+        let extent = if lies_in_memory { Extent::Length(PIECES) } else { Extent::Open };
+        let sink = Written::new(&mut conn, framing(extent, Version::Http11));
+        let (pace, upload) = (&mut None::<Box<Free>>, &mut None);
+        let mut sending = Sending::new(sink, extent, &mut body, pace, upload);
+        let end = sending.rest().await;
+        let sent = sending.finish(end);
+        assert_eq!((sent.end, sent.body_bytes), (End::Whole, PIECES));
         other.abort();
     });
     let got = client.join().unwrap();
