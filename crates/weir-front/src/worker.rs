@@ -20,7 +20,7 @@ use weir_clock as clock;
 use weir_share::Client;
 use weir_tls::Certificates;
 
-use crate::entrance::{Beginning, Entered, Protocol, enter};
+use crate::entrance::{Beginning, Protocol, enter};
 use crate::h1;
 use crate::h2;
 use crate::handover::{Departure, HandedOver, HandoverSender};
@@ -390,7 +390,7 @@ fn meet<S: Service>(
 ) {
     let mode = modes.get(&arrival.listener).copied().unwrap_or(ListenerMode::PLAIN);
     if let Some(arrival) = worker.admit(arrivals, arrival) {
-        receive(worker, held, arrival, Beginning::accepted(mode));
+        receive_stream(worker, held, arrival, Beginning::accepted(mode));
     }
 }
 
@@ -468,24 +468,46 @@ fn adopt<S: Service>(
     handed_over: HandedOver,
 ) {
     let HandedOver { socket, family, peer, port, input, relayed, .. } = handed_over;
-    let stream = Plain::new(socket, family);
+    let carrier = Plain::new(socket, family);
     let seat = arrivals.seat();
-    let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
+    let arrival = Arrival { carrier, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
     let mode = ListenerMode { port, ..ListenerMode::PLAIN };
-    receive(
-        worker,
-        held,
-        arrival,
-        Beginning { mode, input: BytesMut::from(&input[..]), relayed, is_adopted: true },
-    );
+    let input = BytesMut::from(&input[..]);
+    receive_stream(worker, held, arrival, Beginning { mode, input, relayed, is_adopted: true });
 }
 
-/// Starts the task of a new connection; the task ends with the worker.
-fn receive<S: Service>(
+/// Starts the task of a new connection over a socket.
+fn receive_stream<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrival: Arrival,
     beginning: Beginning,
+) {
+    receive(worker, held, arrival, |worker, stream, peer, state| {
+        let entered = worker.clone();
+        // In memory of its own with all that it is given: nothing of it is held afterwards.
+        let entering = Box::pin(async move { enter(&entered, stream, peer, beginning).await });
+        async move {
+            let entered = entering.await?;
+            match entered.protocol {
+                // In memory of its own: a connection of one version needs no room for the other's.
+                Protocol::Http1 => Box::pin(h1::serve(worker, entered, state)).await,
+                Protocol::Http2 => {
+                    Box::pin(h2::serve(worker, entered, state)).await;
+                    None
+                }
+            }
+        }
+    });
+}
+
+/// Starts the task of a new connection, on whatever it comes; the task ends with the worker. `serve` answers
+/// its requests, and returns what goes to another process.
+fn receive<S: Service, C, F: Future<Output = Option<Box<Departure>>> + 'static>(
+    worker: &Rc<Worker<S>>,
+    held: &Rc<watch::Sender<usize>>,
+    arrival: Arrival<C>,
+    serve: impl FnOnce(Rc<Worker<S>>, C, Peer, Rc<ConnectionState>) -> F,
 ) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
@@ -502,38 +524,17 @@ fn receive<S: Service>(
     worker.service.observer().counters().connection_accepted();
     held.send_modify(|held| *held += 1);
     let leaving = Leaving { worker: worker.clone(), held: held.clone(), number, slot };
-    let present = state.clone();
-    let Arrival { stream, peer, held: counted, .. } = arrival;
-    // In memory of its own with all that it is given: nothing of it is held afterwards.
-    let entering = Box::pin(begin(worker.clone(), stream, peer, beginning));
+    let Arrival { carrier, peer, held: counted, .. } = arrival;
+    let serving = serve(worker.clone(), carrier, peer, state.clone());
     let task = tokio::task::spawn_local(async move {
         let leaving = leaving;
-        let Some(entered) = entering.await else { return };
-        let departure = match entered.protocol {
-            // In memory of its own: a connection of one version needs no room for the other's.
-            Protocol::Http1 => Box::pin(h1::serve(leaving.worker.clone(), entered, present)).await,
-            Protocol::Http2 => {
-                Box::pin(h2::serve(leaving.worker.clone(), entered, present)).await;
-                None
-            }
-        };
-        if let Some(departure) = departure {
+        if let Some(departure) = serving.await {
             // In memory of its own: few connections ever leave.
             Box::pin(depart(&leaving.worker, *departure, counted)).await;
         }
         leaving.worker.give_back_later();
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), state));
-}
-
-/// As [`enter`], with the worker held.
-async fn begin<S: Service>(
-    worker: Rc<Worker<S>>,
-    stream: Plain,
-    peer: Peer,
-    beginning: Beginning,
-) -> Option<Entered> {
-    enter(&worker, stream, peer, beginning).await
 }
 
 /// Sends a connection to the new process, and relays its bytes where that is needed.
@@ -567,3 +568,6 @@ impl<S: Service> Drop for Leaving<S> {
 
 /// How long the end of the process waits for a worker's thread.
 pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -26,11 +26,11 @@ const LOCAL_SEND_BUFFER_BYTES: usize = 128 << 10;
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A new connection of this worker.
+/// A new connection of this worker, on whatever it comes: bytes over a socket, where nothing else is said.
 #[derive(Debug)]
-pub struct Arrival {
-    /// Its bytes.
-    pub stream: Plain,
+pub struct Arrival<C = Plain> {
+    /// What it comes on.
+    pub carrier: C,
     /// The other end (before any PROXY header: see [`super::greet`]).
     pub peer: Peer,
     /// The index of its listener in the list given to [`Arrivals::open`].
@@ -139,7 +139,7 @@ impl Arrivals {
     fn place(&self, stream: Plain, peer: Peer, listener: usize) -> Option<Arrival> {
         let worker = self.seat.choose();
         let held = self.seat.hold(worker);
-        let arrival = Arrival { stream, peer, listener, held, tried: 0 };
+        let arrival = Arrival { carrier: stream, peer, listener, held, tried: 0 };
         if worker == self.seat.worker() {
             return Some(arrival);
         }
@@ -157,14 +157,14 @@ impl Arrivals {
     /// Hands a connection for which this worker has no room to the next worker that was not asked. False if
     /// there is none; the connection is then closed.
     pub(crate) fn pass_on(&self, arrival: Arrival) -> bool {
-        let Arrival { stream, peer, listener, held, tried } = arrival;
+        let Arrival { carrier, peer, listener, held, tried } = arrival;
         drop(held);
         let tried = tried + 1;
         let Some(worker) = self.seat.next_worker().filter(|_| tried < self.seat.workers()) else {
             return false;
         };
         let held = self.seat.hold(worker);
-        let moved = Moved::of(Arrival { stream, peer, listener, held, tried });
+        let moved = Moved::of(Arrival { carrier, peer, listener, held, tried });
         moved.is_some_and(|moved| self.seat.give(moved).is_ok())
     }
 
@@ -249,8 +249,8 @@ fn poll_accept(
 impl Moved {
     /// Takes a connection out of this worker's runtime; `None` if it is lost.
     fn of(arrival: Arrival) -> Option<Moved> {
-        let Arrival { stream, peer, listener, held, tried } = arrival;
-        match stream.into_socket() {
+        let Arrival { carrier, peer, listener, held, tried } = arrival;
+        match carrier.into_socket() {
             Ok((socket, family)) => Some(Moved { socket, family, peer, listener, held, tried }),
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way to another worker");
@@ -261,7 +261,7 @@ impl Moved {
 
     fn arrive(self) -> Arrival {
         let Moved { socket, family, peer, listener, held, tried } = self;
-        Arrival { stream: Plain::new(socket, family), peer, listener, held, tried }
+        Arrival { carrier: Plain::new(socket, family), peer, listener, held, tried }
     }
 }
 

@@ -112,15 +112,15 @@ fn accepted_connections_are_undelayed_and_carry_bytes_both_ways() {
         let mut arrival = arrivals.next().await;
         assert_eq!(arrival.peer, Peer::Ip(client.local_addr().unwrap()));
         assert_eq!((arrival.listener, arrivals.seat().held()), (0, 1));
-        assert!(arrival.stream.is_undelayed(), "inherited from the listener");
+        assert!(arrival.carrier.is_undelayed(), "inherited from the listener");
 
         client.write_all(b"ping").await.unwrap();
-        arrival.stream.readable().await.unwrap();
+        arrival.carrier.readable().await.unwrap();
         let mut buffer = BytesMut::with_capacity(16);
-        assert_eq!(arrival.stream.try_read_buf(&mut buffer).unwrap(), 4);
+        assert_eq!(arrival.carrier.try_read_buf(&mut buffer).unwrap(), 4);
         let slices = [std::io::IoSlice::new(b"po"), std::io::IoSlice::new(b"ng")];
-        assert_eq!(arrival.stream.try_write_vectored(&slices).unwrap(), 4);
-        arrival.stream.shutdown().await.unwrap();
+        assert_eq!(arrival.carrier.try_write_vectored(&slices).unwrap(), 4);
+        arrival.carrier.shutdown().await.unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert_eq!(answer, "pong");
@@ -192,7 +192,7 @@ fn few_long_connections_spread_over_the_workers() {
         assert_eq!((first.seat().held(), second.seat().held()), (5, 5));
         // A connection that was handed over works.
         let moved = &mut kept.1[0];
-        moved.stream.write_all(b"here").await.unwrap();
+        moved.carrier.write_all(b"here").await.unwrap();
         let mut heard = 0;
         for client in &clients {
             let mut bytes = [0; 4];
