@@ -80,6 +80,7 @@ fn each_absence_is_kept() {
         ("crates/weir-upstream/src/a.rs", "use weir_policy::Now;"),
         ("crates/weir-edge/src/a.rs", "use rocksdb::DB;"),
         ("crates/weir-body/src/a.rs", "tokio::task::yield_now().await;"),
+        ("crates/weir-edge/src/a.rs", "let is_old = request.protocol.ends_with('1');"),
     ];
     for (path, line) in cases {
         check(rules::absences, path, line, &[1]);

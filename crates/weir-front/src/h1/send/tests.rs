@@ -8,12 +8,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::task::LocalSet;
+use weir_body::{Body, Cut};
 use weir_observe::Observatory;
 use weir_sealed::SealedPart;
 
 use super::super::sink::tests::conn;
 use super::*;
-use crate::message::{Body, Cut, Pace, Turn};
+use crate::message::{Pace, Turn};
 
 const PIECES: u64 = 400;
 /// As many pieces as a body may send before others run.
