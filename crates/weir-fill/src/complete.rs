@@ -9,6 +9,7 @@ use weir_store::{BLOCK_BYTES, Generation};
 
 use super::gap::task::GapRequest;
 use super::machine::End;
+use super::same::SameGeneration;
 
 /// How many objects are completed at a time. Further ones are tried again by their next reader.
 const RUNNING_MAX: usize = 64;
@@ -22,14 +23,14 @@ pub fn start(request: &GapRequest, generation: &Arc<Generation>) {
     if !request.settings.range().fills_whole {
         return;
     }
-    let at = Arc::as_ptr(generation).addr();
+    let own = SameGeneration::of(generation);
     {
         let mut completing = request.resources.inflight.completing.lock();
-        if completing.len() >= RUNNING_MAX || !completing.insert(at) {
+        if completing.len() >= RUNNING_MAX || !completing.insert(own.clone()) {
             return;
         }
     }
-    let done = Done { request: request.clone(), at };
+    let done = Done { request: request.clone(), own };
     let generation = generation.clone();
     tokio::spawn(Box::pin(async move {
         complete(&done.request, &generation).await;
@@ -40,7 +41,7 @@ pub fn start(request: &GapRequest, generation: &Arc<Generation>) {
 /// Takes the generation off the list, however completing it ends.
 struct Done {
     request: GapRequest,
-    at: usize,
+    own: SameGeneration,
 }
 
 impl Drop for Done {
@@ -48,7 +49,7 @@ impl Drop for Done {
         if std::thread::panicking() {
             self.request.resources.counters().panicked();
         }
-        self.request.resources.inflight.completing.lock().remove(&self.at);
+        self.request.resources.inflight.completing.lock().remove(&self.own);
     }
 }
 

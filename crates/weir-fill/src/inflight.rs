@@ -19,6 +19,7 @@ use super::machine::{End, Event, State};
 use super::recent::{RangeFetch, RecentOutcomes};
 use super::refetch::strong;
 use super::room::Forgotten;
+use super::same::SameGeneration;
 use super::tenure::Tenure;
 use super::upstreams::Upstreams;
 use super::url_fetches::{UrlFetch, UrlFetches};
@@ -88,8 +89,8 @@ pub struct Inflight {
     pub gaps: Gaps,
     /// The URLs being fetched, by fills that others may join and by those that they may not.
     urls: Arc<UrlFetches>,
-    /// Generations that are being completed, by their address.
-    pub completing: Mutex<HashSet<usize>>,
+    /// Generations that are being completed.
+    pub(crate) completing: Mutex<HashSet<SameGeneration>>,
     /// The last look for what memory may drop of bodies under way.
     pub(super) forgotten: Mutex<Forgotten>,
     /// The bodies of each client that wait for room in memory.

@@ -19,6 +19,7 @@ pub mod recent;
 pub mod refetch;
 pub mod resources;
 mod room;
+mod same;
 pub mod settings;
 pub mod speed;
 pub mod tally;

@@ -14,13 +14,14 @@ use super::{Gap, GapGuard, hole};
 use crate::asks::Asks;
 use crate::machine::Event;
 use crate::refetch::{FetchBy, Part};
+use crate::same::SameGeneration;
 use crate::transfer::Transfer;
 use crate::waiters::Bells;
 use weir_clock as clock;
 
 /// The transfers of gaps that are under way, by generation.
 pub struct Gaps {
-    running: Mutex<HashMap<usize, SmallVec<[Arc<Gap>; 1]>>>,
+    running: Mutex<HashMap<SameGeneration, SmallVec<[Arc<Gap>; 1]>>>,
     bells: Arc<Bells>,
 }
 
@@ -71,14 +72,14 @@ impl Gaps {
         interval: Interval,
     ) -> Option<Joined> {
         let mut running = self.running.lock();
-        let here = running.get(&Arc::as_ptr(generation).addr());
+        let here = running.get(&SameGeneration::of(generation));
         if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
             return Some(Joined { guard: GapGuard::of(gap, order.core), begun: None });
         }
         // What has come since it was looked for is not asked for again: another transfer may have begun and
         // ended meanwhile, and is in no list any more.
         let interval = hole(generation, at, interval)?;
-        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
+        let gaps = running.entry(SameGeneration::of(generation)).or_default();
         let mut start = interval.start;
         // What other transfers load before it is left to them.
         for gap in gaps.iter().filter(|gap| {
@@ -118,7 +119,7 @@ impl Gaps {
         let mut running = self.running.lock();
         // What has come since it was looked for is not asked for again.
         interval = generation.gap(interval)?;
-        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
+        let gaps = running.entry(SameGeneration::of(generation)).or_default();
         while let Some(gap) = gaps.iter().find(|gap| gap.transfer.covers(interval.start)) {
             interval.start = gap.transfer.end();
         }
@@ -152,7 +153,7 @@ impl Gaps {
         gap.transfer.apply(Event::Storable(None));
         gap.transfer.adopt(begun.asks.clone());
         let gap = Arc::new(Gap { is_whole: begun.is_whole, ..gap });
-        self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
+        self.running.lock().entry(SameGeneration::of(&generation)).or_default().push(gap.clone());
         gap
     }
 
@@ -165,7 +166,7 @@ impl Gaps {
     /// transfer has begun. Returns up to where.
     pub(super) fn extend(&self, gap: &Arc<Gap>, end: u64) -> u64 {
         let running = self.running.lock();
-        let gaps = running.get(&Arc::as_ptr(&gap.generation).addr());
+        let gaps = running.get(&SameGeneration::of(&gap.generation));
         let others = gaps.into_iter().flatten().filter(|other| !Arc::ptr_eq(other, gap));
         let later = others.map(|other| &other.transfer).filter(|other| other.ended().is_none());
         let start = gap.transfer.start();
@@ -187,12 +188,12 @@ impl Gaps {
     }
 
     pub(super) fn done(&self, gap: &Arc<Gap>) {
-        let at = Arc::as_ptr(&gap.generation).addr();
+        let own = SameGeneration::of(&gap.generation);
         let mut running = self.running.lock();
-        if let Some(gaps) = running.get_mut(&at) {
+        if let Some(gaps) = running.get_mut(&own) {
             gaps.retain(|other| !Arc::ptr_eq(other, gap));
             if gaps.is_empty() {
-                running.remove(&at);
+                running.remove(&own);
             }
         }
     }
