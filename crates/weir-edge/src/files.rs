@@ -9,8 +9,8 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, 
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_body::Body;
 use weir_files::{
-    Accepted, Failed, File, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Printed, Reading,
-    Sums, Unfit, Way,
+    Failed, File, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Printed, Reading, Sums,
+    Unfit, Way,
 };
 use weir_front::{Head, Prepared};
 use weir_observe::Outcome;
@@ -213,12 +213,7 @@ enum Part {
 /// Sends a file as the request's preconditions, range and codings ask for it. None where the method asks for
 /// something else.
 fn send(exchange: &mut Exchange<'_, '_>, found: &Found, purpose: Purpose) -> Option<Response> {
-    let headers = &exchange.asked.request.headers;
-    let coding = match found.has_siblings() {
-        true => Accepted::read(headers).choose(|coding| found.sibling(coding).is_some()),
-        false => None,
-    };
-    let file = coding.and_then(|coding| found.sibling(coding)).unwrap_or_else(|| found.plain());
+    let file = found.chosen_by(&exchange.asked.request.headers);
     let sending = Sending {
         file: Arc::clone(file),
         length: file.length(),

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use weir_policy::Stored;
+use http::HeaderMap;
+use weir_policy::{Accepted, Coding, Stored};
 use weir_sealed::Sealed;
 
-use crate::coding::Coding;
 use crate::hot::Charge;
 use crate::open::Place;
 use crate::stamp::{Age, Stamp};
@@ -87,14 +87,14 @@ impl Found {
         &self.plain
     }
 
-    /// Whether there are siblings, so that the answer depends on what the client takes.
-    pub fn has_siblings(&self) -> bool {
-        !self.siblings.is_empty()
-    }
-
-    /// The sibling with this coding.
-    pub fn sibling(&self, coding: Coding) -> Option<&Arc<File>> {
-        self.siblings.iter().find(|(own, _)| *own == coding).map(|(_, file)| file)
+    /// The file, or the sibling that a request with these fields gets in its place.
+    pub fn chosen_by(&self, request: &HeaderMap) -> &Arc<File> {
+        if self.siblings.is_empty() {
+            return &self.plain;
+        }
+        let coding = Accepted::read(request).choose(self.siblings.iter().map(|(coding, _)| *coding));
+        let sibling = self.siblings.iter().find(|(own, _)| Some(*own) == coding);
+        sibling.map_or(&self.plain, |(_, file)| file)
     }
 
     /// Its names below the root, with a slash between them.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use weir_clock::{self as clock, Now};
+use weir_policy::Coding;
 use weir_share::Client;
 
-use crate::coding::Coding;
 use crate::file::{Content, Found};
 use crate::hot::{Hot, HotLimits, write_key};
 use crate::listing::{ListText, Listing, ListingForm, Room};

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod coding;
 mod file;
 mod files;
 #[cfg(any(test, feature = "testing"))]
@@ -27,7 +26,6 @@ mod stamp;
 mod sums;
 mod way;
 
-pub use coding::{Accepted, Coding};
 pub use file::{File, Found, Printed};
 pub use files::{Failed, Files, Finding, Looking};
 pub use hot::HotLimits;

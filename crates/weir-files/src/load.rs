@@ -13,10 +13,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rustix::fs::{fstat, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use weir_clock::Now;
-use weir_policy::{Stored, http_date};
+use weir_policy::{Coding, Stored, http_date};
 use weir_sealed::{Draft, Sealed};
 
-use crate::coding::Coding;
 use crate::file::{Content, File};
 use crate::hot::{Charge, Hot};
 use crate::kind;

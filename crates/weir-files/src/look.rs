@@ -5,11 +5,16 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::fs::{FileType, fstat};
+use weir_policy::Coding;
 
-use crate::coding::Coding;
 use crate::kind;
 use crate::root::{OpenError, Root, Siblings, Wait, of_errno};
 use crate::stamp::Stamp;
+
+/// What siblings may be coded in, and what their names end with. Of several that a client takes alike the
+/// first is sent.
+const SIBLINGS: [(Coding, &[u8]); 3] =
+    [(Coding::Br, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
 /// An open file and its version.
 #[derive(Debug)]
@@ -111,8 +116,8 @@ impl Eyes<'_> {
     fn with_siblings(&self, names: Vec<u8>, plain: Opened) -> Result<Looked, OpenError> {
         let mut siblings = Vec::new();
         if self.root.rules.siblings == Siblings::Used && kind::of(&names).is_compressible {
-            for coding in Coding::ALL {
-                let sibling = [&names[..], coding.ending().as_bytes()].concat();
+            for (coding, ending) in SIBLINGS {
+                let sibling = [&names[..], ending].concat();
                 match self.behind(&sibling) {
                     Ok(Behind::File(file)) if !file.stamp.is_older_than(&plain.stamp) => {
                         siblings.push((coding, file));

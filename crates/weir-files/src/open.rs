@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
+use weir_policy::Coding;
 
-use crate::coding::Coding;
 use crate::stamp::{Age, Stamp};
 
 /// The part of the process's files that may be open here at a time: one in so many.

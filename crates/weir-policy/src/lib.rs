@@ -14,6 +14,7 @@
 mod answer;
 mod by_status;
 pub mod cache_status;
+mod codings;
 mod condition;
 mod consult;
 mod control;
@@ -49,6 +50,7 @@ mod whose_cookie;
 
 pub use answer::{Answer, ContentRange, Parts, answer};
 pub use by_status::{Lifetimes, Statuses, Windows, is_never_stored};
+pub use codings::{Accepted, Coding};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, Ignored, IgnoredDirective, MaxStale, RequestDirectives};
 pub use date::http_date;

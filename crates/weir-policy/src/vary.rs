@@ -6,7 +6,7 @@ mod encoding;
 mod language;
 mod members;
 
-use crate::vary::encoding::{Coding, Codings};
+use crate::vary::encoding::{Coded, Codings};
 use crate::vary::language::{is_normal, normal, prefers};
 use crate::vary::members::{Members, normal_form};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -22,8 +22,8 @@ pub struct Variant {
     pub selecting: SmallVec<[Selecting; 2]>,
     /// Content-Language, if the response varies on Accept-Language and names one language.
     pub language: Option<HeaderValue>,
-    /// The response's coding.
-    coding: Coding,
+    /// How the response is coded.
+    coded: Coded,
 }
 
 impl Variant {
@@ -34,14 +34,14 @@ impl Variant {
         language: Option<HeaderValue>,
         response: &mut HeaderMap,
     ) -> Variant {
-        let coding = Coding::read(response);
+        let coded = Coded::read(response);
         if let Err(place) = place_of_codings(&selecting)
-            && coding != Coding::Identity
+            && coded != Coded::Identity
         {
-            selecting.insert(place, Selecting::of_codings(Codings::only(coding)));
+            selecting.insert(place, Selecting::of_codings(Codings::only(coded)));
             vary_on_codings(response);
         }
-        Variant { selecting, language, coding }
+        Variant { selecting, language, coded }
     }
 
     /// The variant of a response to a request with these fields. `None` if no other request can be known to
@@ -62,13 +62,13 @@ impl Variant {
         if self.selecting == older.selecting && self.language == older.language {
             return true;
         }
-        self.coding == older.coding
+        self.coded == older.coded
             && self.language == older.language
             && self.selecting.len() == older.selecting.len()
             && self.selecting.iter().zip(&older.selecting).all(|(own, other)| {
                 own.name == other.name
                     && match (own.codings, other.codings) {
-                        (Some(own), Some(other)) => own.stand_for(self.coding, other),
+                        (Some(own), Some(other)) => own.stand_for(self.coded, other),
                         _ => own.value == other.value,
                     }
             })
@@ -144,9 +144,9 @@ impl Selecting {
         Selecting { name: header::ACCEPT_ENCODING, value, codings: Some(codings) }
     }
 
-    fn matches(&self, coding: Coding, request: &HeaderMap) -> bool {
+    fn matches(&self, coded: Coded, request: &HeaderMap) -> bool {
         if let Some(codings) = self.codings {
-            return codings.stand_for(coding, Codings::read(request));
+            return codings.stand_for(coded, Codings::read(request));
         }
         let Some(held) = &self.value else {
             return !request.contains_key(&self.name);
@@ -187,15 +187,15 @@ impl Varies {
             }
         }
         names.retain(|name| !ignored.contains(name));
-        let coding = Coding::read(response);
-        if coding != Coding::Identity {
+        let coded = Coded::read(response);
+        if coded != Coded::Identity {
             names.push(header::ACCEPT_ENCODING);
         }
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
         let language = names.contains(&header::ACCEPT_LANGUAGE).then(|| single_language(response)).flatten();
         let selecting = names.into_iter().map(|name| Selecting::read(name, request)).collect();
-        Varies::On(Variant { selecting, language, coding })
+        Varies::On(Variant { selecting, language, coded })
     }
 }
 
@@ -204,7 +204,7 @@ impl Varies {
 /// ([`Codings::stand_for`], and the preferred language).
 pub fn matches(variant: &Variant, request: &HeaderMap) -> bool {
     variant.selecting.iter().all(|field| {
-        field.matches(variant.coding, request)
+        field.matches(variant.coded, request)
             || (field.name == header::ACCEPT_LANGUAGE
                 && variant.language.as_ref().is_some_and(|language| prefers(request, language.as_bytes())))
     })

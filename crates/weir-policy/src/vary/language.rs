@@ -1,8 +1,8 @@
 //! Accept-Language in normal form (RFC 9110 §12.5.4): lower case, no blanks, best weight first, equal weights
 //! in alphabetical order.
 
-use super::encoding::weighted;
 use super::members::{Members, normal_form};
+use crate::codings::weighted;
 use http::{HeaderMap, header};
 use smallvec::SmallVec;
 

@@ -1,6 +1,6 @@
 //! Variants and the normal forms they are compared in.
 
-use super::{Coding, Selecting, Variant, Varies, accept_encoding, matches};
+use super::{Coded, Selecting, Variant, Varies, accept_encoding, matches};
 use crate::tests::given::fields;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use proptest::prelude::*;
@@ -271,7 +271,7 @@ fn selecting_fields_come_back_from_their_parts() {
         let read = Selecting::read(http::HeaderName::from_static(name), &request);
         let back = Selecting::from_parts(read.name.clone(), read.value.clone());
         assert_eq!(back, read);
-        assert!(back.matches(Coding::Identity, &request));
+        assert!(back.matches(Coded::Identity, &request));
     }
     assert!(Variant::of(&request, &fields("vary: foo")).is_some());
     assert!(Variant::of(&request, &fields("vary: cookie")).is_some());
