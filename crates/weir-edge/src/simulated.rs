@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use tokio::sync::{mpsc, watch};
+use weir_content::Shelf;
 use weir_policy::Now;
 use weir_store::{Mark, Scope, Store, Usage};
 use weir_upstream::Upstream;
@@ -26,11 +28,14 @@ use weir_observe::SiteId;
 
 use crate::response::Response;
 
+use crate::content::laid::Content;
+use crate::content::orders::{self as content, ContentOrder, ContentUpload};
 use crate::core::Core;
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, CachedPage, ListOrder};
 use crate::plan::Plan;
+use crate::proofs::HttpProofs;
 use crate::purge::{self, PurgeOrder};
 use crate::shared::{Running, Shared};
 use weir_front::Certificates;
@@ -64,7 +69,7 @@ impl Server {
             bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
             modes.push(*mode);
         }
-        let shared = shared(plan, observatory)?;
+        let shared = Arc::new(shared(plan, observatory)?);
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: one worker has one place among the listeners.
@@ -142,13 +147,18 @@ pub struct Answer {
 }
 
 impl Alone {
-    /// Makes the plan's upstreams and no listener. Call it within a `LocalSet`, which runs the tasks that it
-    /// starts.
+    /// Makes the plan's upstreams and no listener. What is laid by hand lies in the folder `content`. Call it
+    /// within a `LocalSet`, which runs the tasks that it starts.
     ///
     /// # Errors
     /// An upstream that cannot be made.
-    pub fn begin(plan: Plan, observatory: Arc<Observatory>) -> Result<Alone, StartError> {
-        let shared = shared(plan, observatory)?;
+    pub fn begin(
+        plan: Plan,
+        observatory: Arc<Observatory>,
+        (shelf, content): (Shelf, PathBuf),
+    ) -> Result<Alone, StartError> {
+        let content = Content::of(shelf, content);
+        let shared = Arc::new(shared(plan, observatory)?.showing(HttpProofs::default(), content));
         Ok(Alone { core: service::of_worker(0, shared.clone()), shared })
     }
 
@@ -177,6 +187,14 @@ impl Alone {
         let sent = Sent { body_bytes: bytes.len() as u64, first_byte: None, last_byte: None, end };
         core.done(note, &Done { status, sent, ended: clock::mono() });
         Answer { interim: client.interim, status, headers, length, body: bytes, cut }
+    }
+
+    /// Begins to lay content. Blocks.
+    ///
+    /// # Errors
+    /// See [`ContentError`](crate::ContentError).
+    pub fn lay(&self, order: &ContentOrder) -> Result<ContentUpload, crate::ContentError> {
+        content::lay(&self.shared, order)
     }
 
     /// The name of a host's site.
@@ -303,10 +321,10 @@ impl Client for Nobody {
 }
 
 /// The shared parts of a data plane of one core.
-fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, StartError> {
+fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Shared, StartError> {
     let upstreams = upstreams(&plan)?;
     let store = Store::new(plan.memory_bytes());
-    Ok(Arc::new(Shared::new(store, 1, Running::new(plan, upstreams), observatory)))
+    Ok(Shared::new(store, 1, Running::new(plan, upstreams), observatory))
 }
 
 fn upstreams(plan: &Plan) -> Result<HashMap<String, Arc<Upstream>>, StartError> {

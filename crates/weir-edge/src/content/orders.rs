@@ -137,38 +137,7 @@ impl Edge {
     /// # Errors
     /// See [`ContentError`].
     pub fn lay(&self, order: &ContentOrder) -> Result<ContentUpload, ContentError> {
-        let shelf = self.shelf()?;
-        let url = canonical(&order.url).map_err(ContentError::Unfit)?;
-        let plan = self.plan();
-        let site = site_of(&plan, &url);
-        if let Some(own) = &order.sites {
-            let is_own = site.as_ref().is_ok_and(|site| own.iter().any(|own| *own == *site.name));
-            is_own.then_some(()).ok_or(ContentError::OtherSite)?;
-        }
-        let site = site.map_err(ContentError::Unfit)?;
-        if keys(site, &url).is_empty() {
-            let why = format!("no route of {} takes GET for {url}: it would never be seen", site.name);
-            return Err(ContentError::Unfit(why));
-        }
-        let content_type = match &order.content_type {
-            Some(written) => checked_type(written)?,
-            None => by_name(&url).to_owned(),
-        };
-        let share = match order.sites {
-            Some(_) => Share::OneOf(plan.sites().len()),
-            None => Share::Whole,
-        };
-        let ends = order.ttl.map(|ttl| end(weir_clock::now().wall, ttl)).transpose()?;
-        let wanted = Wanted {
-            url: url.into(),
-            site: Arc::clone(&site.name),
-            content_type: content_type.into(),
-            ends,
-            body_bytes: order.body_bytes,
-            share,
-        };
-        let upload = Upload::begin(shelf, wanted)?;
-        Ok(ContentUpload { upload, shelf: Arc::clone(shelf), shared: Arc::clone(&self.shared) })
+        lay(&self.shared, order)
     }
 
     /// Removes what is laid over a URL; none where nothing is. It is durable when this returns. Blocks. A
@@ -276,8 +245,49 @@ impl Edge {
     }
 
     fn shelf(&self) -> Result<&Arc<Shelf>, ContentError> {
-        self.shared.content.shelf().ok_or_else(|| ContentError::Unfit(NOWHERE.to_owned()))
+        shelf_of(&self.shared)
     }
+}
+
+fn shelf_of(shared: &Shared) -> Result<&Arc<Shelf>, ContentError> {
+    shared.content.shelf().ok_or_else(|| ContentError::Unfit(NOWHERE.to_owned()))
+}
+
+/// As [`Edge::lay`].
+pub(crate) fn lay(shared: &Arc<Shared>, order: &ContentOrder) -> Result<ContentUpload, ContentError> {
+    let shelf = shelf_of(shared)?;
+    let url = canonical(&order.url).map_err(ContentError::Unfit)?;
+    let running = shared.running.load();
+    let plan = &running.plan;
+    let site = site_of(plan, &url);
+    if let Some(own) = &order.sites {
+        let is_own = site.as_ref().is_ok_and(|site| own.iter().any(|own| *own == *site.name));
+        is_own.then_some(()).ok_or(ContentError::OtherSite)?;
+    }
+    let site = site.map_err(ContentError::Unfit)?;
+    if keys(site, &url).is_empty() {
+        let why = format!("no route of {} takes GET for {url}: it would never be seen", site.name);
+        return Err(ContentError::Unfit(why));
+    }
+    let content_type = match &order.content_type {
+        Some(written) => checked_type(written)?,
+        None => by_name(&url).to_owned(),
+    };
+    let share = match order.sites {
+        Some(_) => Share::OneOf(plan.sites().len()),
+        None => Share::Whole,
+    };
+    let ends = order.ttl.map(|ttl| end(weir_clock::now().wall, ttl)).transpose()?;
+    let wanted = Wanted {
+        url: url.into(),
+        site: Arc::clone(&site.name),
+        content_type: content_type.into(),
+        ends,
+        body_bytes: order.body_bytes,
+        share,
+    };
+    let upload = Upload::begin(shelf, wanted)?;
+    Ok(ContentUpload { upload, shelf: Arc::clone(shelf), shared: Arc::clone(shared) })
 }
 
 /// Takes out what has ended by itself, on a thread for what may wait for a drive. It is not served from then

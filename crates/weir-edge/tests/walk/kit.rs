@@ -11,13 +11,14 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
+use weir_content::Shelf;
 use weir_edge::plan::Plan;
 use weir_edge::simulated::{Alone, Answer};
-use weir_edge::{Explanation, Question};
+use weir_edge::{ContentOrder, Explanation, Question};
 use weir_front::listen::Peer;
 use weir_front::{ClientLimits, PeerInfo, Request};
 use weir_observe::{Observatory, Snapshot};
-use weir_store::Usage;
+use weir_store::{OsDisk, Usage};
 use weir_testkit::{Head, Origin, Response, Setup, Trouble};
 use weir_wire::{RequestReader, Target};
 
@@ -25,6 +26,9 @@ use weir_wire::{RequestReader, Target};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two checks whether fills have ended.
 const STEP: Duration = Duration::from_millis(1);
+
+/// The room for what is laid by hand, in bytes.
+const CONTENT_BYTES_MAX: u64 = 16 << 20;
 
 /// A config of one site for every host, with one upstream named `main`.
 pub type Server = weir_testkit::Server<Weir>;
@@ -62,7 +66,14 @@ impl Weir {
         let plan = Plan::compile(&loaded, &|name| observatory.site(name));
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let local = LocalSet::new();
-        let alone = local.block_on(&runtime, async { Alone::begin(plan, observatory).unwrap() });
+        let folder = setup.folder().join("content");
+        let disk = Arc::new(OsDisk::at(&folder));
+        let (shelf, _) = {
+            let _clock = runtime.enter();
+            Shelf::open(disk, CONTENT_BYTES_MAX, weir_clock::now().wall).unwrap()
+        };
+        let content = (shelf, folder);
+        let alone = local.block_on(&runtime, async { Alone::begin(plan, observatory, content).unwrap() });
         let peer = RefCell::new(Peer::at("127.0.0.1:1".parse().unwrap()));
         Weir { alone, peer, local, runtime, setup }
     }
@@ -166,6 +177,14 @@ impl Weir {
     pub fn set_wall(&self, to: std::time::SystemTime) {
         let _clock = self.runtime.enter();
         weir_edge::simulated::set_wall(to);
+    }
+
+    /// Lays content over a URL by hand.
+    pub fn lay(&self, url: &str, bytes: &[u8]) {
+        let order = ContentOrder { url: url.to_owned(), ..ContentOrder::default() };
+        let mut upload = self.alone.lay(&order).unwrap();
+        upload.write(bytes).unwrap();
+        self.inside(|_| upload.finish().unwrap());
     }
 
     /// The counters so far.
