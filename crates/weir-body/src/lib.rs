@@ -8,12 +8,14 @@
 #![warn(missing_docs)]
 
 mod body;
+mod printed;
 mod stage;
 mod staged;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use body::{AnyBody, Body, Cut, Next, Ready, kept};
+pub use printed::{Peers, PrintedFor, PrintedSlot};
 pub use stage::{OUT_BYTES_MAX, Out, Rest, Stage};
 pub use staged::Staged;
 pub use weir_sealed::SealedPart;

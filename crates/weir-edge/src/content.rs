@@ -16,8 +16,10 @@ use weir_files::{Failed, Finding, Found, Hidden, Sums, Way};
 use weir_policy::{RequestView, http_date, write_url};
 
 use crate::exchange::{Asked, Chosen, Exchange};
-use crate::files::{self, Purpose, Sending};
+use crate::files;
 use crate::plan::Route;
+use crate::represent;
+use crate::represent::file::{Purpose, Sending};
 use crate::response::Response;
 use crate::shared::{Running, Shared};
 
@@ -86,7 +88,7 @@ pub(crate) async fn respond(exchange: &mut Exchange<'_, '_>, mut laid: Arc<Laid>
         purpose: Purpose::ByHand,
         sums: Some(sums),
     };
-    files::send_as(exchange, sending)
+    represent::file::send(exchange, sending)
 }
 
 /// Why content cannot be sent.

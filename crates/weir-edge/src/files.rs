@@ -1,28 +1,18 @@
-//! Static files: what a route with a `root` answers from the file system (RFC 9110 §13, §14). It must not
+//! Static files: what a route with a `root` answers from the file system. It must not
 //! open a file itself; `weir_files` does, and lets nothing lead out of the root.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, LOCATION, VARY};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use weir_body::Body;
-use weir_files::{
-    Failed, File, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Printed, Reading, Sums,
-    Unfit, Way,
-};
-use weir_front::{Head, Prepared};
-use weir_observe::Outcome;
-use weir_policy::{Answer, Ask, Interval, Stored, answer, is_in_304};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY};
+use http::{HeaderValue, Method, StatusCode};
+use weir_files::{Failed, Files, Finding, Found, Hidden, Listing, ListingForm, Looking, Unfit, Way};
 
-use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::source::{Kept, Source};
+use crate::deliver::source::Source;
 use crate::exchange::{Asked, Chosen, Exchange, Told};
-use crate::late::Late;
-use crate::limit;
 use crate::local::{self, Reply};
 use crate::plan::Route;
+use crate::represent;
+use crate::represent::file::{Purpose, Sending};
 use crate::response::{self, Response};
 use crate::route::{Rewritten, Served};
 use crate::values::OfRequest;
@@ -178,39 +168,7 @@ async fn list(exchange: &mut Exchange<'_, '_>, listing: Listing) -> Response {
     response::with_source(made, &asked.request.method, length, || Source::Made(Box::new(text)))
 }
 
-/// What a file is sent for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// For its own path.
-    Itself,
-    /// For a path where there is nothing, as the `fallback`.
-    Instead,
-    /// For a URL over which it is laid by hand.
-    ByHand,
-}
-
-/// What is sent as files are: with conditions, ranges and the fields of the route.
-pub(crate) struct Sending<'s> {
-    /// Its bytes are the first ones of this file.
-    pub(crate) file: Arc<File>,
-    /// How many.
-    pub(crate) length: u64,
-    /// Fields and validators.
-    pub(crate) stored: &'s Stored,
-    /// Where its head is kept once it is printed.
-    pub(crate) printed: Option<&'s ArcSwapOption<Printed>>,
-    pub(crate) purpose: Purpose,
-    /// What the bytes must be, where that is known.
-    pub(crate) sums: Option<Arc<Sums>>,
-}
-
-/// What is sent of a file that is not sent whole.
-enum Part {
-    One(HeaderValue),
-    Several(Form),
-}
-
-/// Sends a file as the request's preconditions, range and codings ask for it. None where the method asks for
+/// Sends a file, or its sibling in a coding that the request asks for. None where the method asks for
 /// something else.
 fn send(exchange: &mut Exchange<'_, '_>, found: &Found, purpose: Purpose) -> Option<Response> {
     let file = found.chosen_by(&exchange.asked.request.headers);
@@ -222,130 +180,7 @@ fn send(exchange: &mut Exchange<'_, '_>, found: &Found, purpose: Purpose) -> Opt
         purpose,
         sums: None,
     };
-    send_as(exchange, sending)
-}
-
-/// Sends what is sent as a file is, as the request's preconditions and range ask for it. None where the
-/// method asks for something else.
-pub(crate) fn send_as(exchange: &mut Exchange<'_, '_>, sending: Sending<'_>) -> Option<Response> {
-    let asked = exchange.asked;
-    let Sending { ref file, length: file_bytes, stored, purpose, .. } = sending;
-    let ask = Ask::of_own(&asked.request.method, &asked.request.headers)?;
-    let word = if purpose == Purpose::ByHand { BY_HAND } else { WORD };
-    exchange.told.outcome(Outcome::Local, word);
-    let whole = Interval::new(0, file_bytes);
-    let (status, interval, part) = match answer(&asked.view(), &ask, stored, Some(file_bytes)) {
-        Answer::Full => (StatusCode::OK, whole, None),
-        Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
-        Answer::Partial(interval, range) => {
-            (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range.value())))
-        }
-        Answer::Parts(parts) => {
-            let form = Form::new(parts, stored.headers.get(CONTENT_TYPE).cloned());
-            (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
-        }
-        Answer::PreconditionFailed => {
-            let text = "the precondition is false";
-            let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", text);
-            return Some(local::answer(asked, exchange.told, reply.outcome(Outcome::Local)));
-        }
-        Answer::Unsatisfiable(range) => {
-            let text = "the range lies outside of the file";
-            let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
-            reply.headers.insert(CONTENT_RANGE, range.value());
-            return Some(local::answer(asked, exchange.told, reply.outcome(Outcome::Local)));
-        }
-    };
-    let length = match &part {
-        Some(Part::Several(form)) => Some(form.length()),
-        None if status == StatusCode::NOT_MODIFIED => None,
-        _ => Some(interval.length()),
-    };
-    let head = head(asked, exchange.chosen, &sending, &Shape { status, part: part.as_ref() });
-    let pace = limit::pace(asked, exchange.chosen, status, None);
-    let source = || {
-        let bounds = (interval.start, interval.end);
-        let reading = Reading::new(Arc::clone(file), asked.core.shared.files.clone(), bounds);
-        let reading = reading.checked(sending.sums.clone());
-        let is_at_hand = reading.at_hand().is_some() || reading.sealed().is_some();
-        let reading = if is_at_hand { reading } else { reading.of(asked.sharer()) };
-        let kept = Kept::File(Box::new(reading));
-        match part {
-            Some(Part::Several(form)) => Source::Made(Box::new(Multipart::new(form, kept))),
-            _ => Source::Kept(kept),
-        }
-    };
-    let bare = response::bare(head, Late::file(word, asked.now.wall));
-    Some(response::paced(response::with_source(bare, &asked.request.method, length, source), pace))
-}
-
-/// How a file is sent.
-#[derive(Clone, Copy)]
-struct Shape<'p> {
-    status: StatusCode,
-    part: Option<&'p Part>,
-}
-
-fn head(asked: &Asked<'_>, chosen: &Chosen<'_>, sending: &Sending<'_>, shape: &Shape<'_>) -> Head {
-    let (Shape { status, part }, purpose) = (*shape, sending.purpose);
-    let fields = |headers: Cow<'_, HeaderMap>| {
-        let mut fields = headers.into_owned();
-        if status == StatusCode::OK {
-            fields.insert(http::header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        }
-        if purpose == Purpose::Instead {
-            // A file may come to be there. No lifetime for browsers replaces this.
-            fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        }
-        chosen.route.secure(&mut fields, asked.scheme);
-        match purpose {
-            // Browsers keep it for no longer than it is there.
-            Purpose::ByHand => chosen.route.edit_response(&mut fields),
-            Purpose::Itself | Purpose::Instead => chosen.route.present(&mut fields, status, 0),
-        }
-        fields
-    };
-    let stored = &sending.stored.headers;
-    match (status, part) {
-        (StatusCode::OK, _) => {
-            // Requests by both schemes may share a file; the head of `https` may have a field more.
-            let by = chosen.route.print_id | if asked.scheme == "https" { 1 << 63 } else { 0 };
-            let by = by | if purpose == Purpose::Instead { 1 << 62 } else { 0 };
-            if let Some(kept) = sending.printed
-                && let Some(printed) = &*kept.load()
-                && printed.by == by
-            {
-                return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
-            }
-            let prepared = Prepared::new(status, &fields(Cow::Borrowed(stored)));
-            if let Some(kept) = sending.printed {
-                kept.store(Some(Arc::new(Printed { by, head: prepared.text().clone() })));
-            }
-            Head::Prepared(prepared)
-        }
-        (StatusCode::NOT_MODIFIED, _) => {
-            let mut fields = fields(Cow::Borrowed(stored));
-            let gone: Vec<_> = fields.keys().filter(|name| !is_in_304(name)).cloned().collect();
-            for name in gone {
-                fields.remove(name);
-            }
-            Head::Made(status, Box::new(fields))
-        }
-        (_, part) => {
-            let mut own = stored.clone();
-            match part {
-                Some(Part::One(range)) => drop(own.insert(CONTENT_RANGE, range.clone())),
-                Some(Part::Several(form)) => {
-                    // Invariant: a boundary has only letters and digits.
-                    if let Ok(content_type) = HeaderValue::try_from(form.content_type()) {
-                        own.insert(CONTENT_TYPE, content_type);
-                    }
-                }
-                None => {}
-            }
-            Head::Made(status, Box::new(fields(Cow::Owned(own))))
-        }
-    }
+    represent::file::send(exchange, sending)
 }
 
 /// What a route with a root answers, as `weir explain` says it; none where the upstream is asked.

@@ -43,6 +43,7 @@ pub mod plan;
 mod present;
 mod proofs;
 mod purge;
+mod represent;
 mod response;
 mod revalidate;
 pub mod route;

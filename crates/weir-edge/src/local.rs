@@ -15,7 +15,6 @@ use weir_policy::value::Style;
 use weir_policy::{ContentRange, http_date};
 use weir_wire::Refusal;
 
-use crate::cache_status::CacheStatus;
 use crate::core::Core;
 use crate::exchange::{Asked, Exchange, Told};
 use crate::late::{Late, is_of_route};
@@ -146,13 +145,18 @@ pub(crate) fn answer(asked: &Asked<'_>, told: &mut Told<'_>, mut reply: Reply) -
     if let Some(route) = told.route.filter(|_| is_of_route(reply.word)) {
         route.edit_response(&mut reply.headers);
     }
+    secure(asked, told, &mut reply);
+    told.facts.outcome = reply.outcome;
+    told.facts.detail = reply.word;
+    reply.into_response(&asked.request.method, &asked.core.shared.own.id)
+}
+
+/// Tells browsers to ask the site over TLS alone (RFC 6797 §7.2: not without TLS).
+fn secure(asked: &Asked<'_>, told: &Told<'_>, reply: &mut Reply) {
     let site = told.site.filter(|_| asked.scheme == "https");
     if let Some(hsts) = site.and_then(|site| site.hsts.as_ref()) {
         reply.headers.insert(STRICT_TRANSPORT_SECURITY, hsts.clone());
     }
-    told.facts.outcome = reply.outcome;
-    told.facts.detail = reply.word;
-    reply.into_response(&asked.request.method, &asked.core.shared.own.id)
 }
 
 /// Refuses a malformed request; the connection is closed.
@@ -243,28 +247,30 @@ pub(crate) fn only_if_cached(asked: &Asked<'_>, told: &mut Told<'_>) -> Response
     answer(asked, told, reply.outcome(Outcome::Miss))
 }
 
+/// The words for a precondition that is false, and for a range beyond the end.
+pub(crate) const PRECONDITION: &str = "precondition";
+pub(crate) const RANGE: &str = "range";
+
 /// RFC 9110 §13.1.1.
-pub(crate) fn precondition_failed(
-    asked: &Asked<'_>,
-    told: &mut Told<'_>,
-    cache_status: CacheStatus,
-) -> Response {
-    cache_status.note(&mut told.facts);
-    let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
-    reply.into_response(&asked.request.method, &asked.core.shared.own.id)
+pub(crate) fn precondition_failed(asked: &Asked<'_>, told: &Told<'_>) -> Response {
+    unmet(
+        asked,
+        told,
+        Reply::error(StatusCode::PRECONDITION_FAILED, PRECONDITION, "the precondition is false"),
+    )
 }
 
 /// RFC 9110 §15.5.17.
-pub(crate) fn unsatisfiable(
-    asked: &Asked<'_>,
-    told: &mut Told<'_>,
-    range: &ContentRange,
-    cache_status: CacheStatus,
-) -> Response {
-    cache_status.note(&mut told.facts);
+pub(crate) fn unsatisfiable(asked: &Asked<'_>, told: &Told<'_>, range: &ContentRange) -> Response {
     let text = "the range lies outside of the body";
-    let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
+    let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, RANGE, text);
     reply.headers.insert(CONTENT_RANGE, range.value());
+    unmet(asked, told, reply)
+}
+
+/// What goes out in place of a representation. It has no error page: the client asked under a condition.
+fn unmet(asked: &Asked<'_>, told: &Told<'_>, mut reply: Reply) -> Response {
+    secure(asked, told, &mut reply);
     reply.into_response(&asked.request.method, &asked.core.shared.own.id)
 }
 

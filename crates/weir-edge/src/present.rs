@@ -1,8 +1,8 @@
 //! How a response's fields look to the client: without hop-by-hop fields, with `Via`, and with the route's
 //! sets and removals. Pure.
 
-use http::header::{ACCEPT_RANGES, AGE};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::AGE;
+use http::{HeaderMap, StatusCode};
 
 use weir_front::Trust;
 use weir_policy::set_cookie::set_flags;
@@ -33,27 +33,15 @@ pub(crate) fn fields(headers: HeaderMap, status: StatusCode, route: &Route, read
     prepared(headers, status, route, reader)
 }
 
-/// The fields of a stored response, of which less or something else goes out than the whole.
-pub(crate) fn stored(
-    headers: &HeaderMap,
+/// The fields of a response that is or will be held.
+pub(crate) fn kept(
+    mut fields: HeaderMap,
     status: StatusCode,
     route: &Route,
     reader: Reader<'_>,
 ) -> HeaderMap {
-    let mut fields = headers.clone();
     // Also of what was stored before the configuration named such a cookie.
     route.rules.strip_cookies_of_one(&mut fields);
-    prepared(fields, status, route, reader)
-}
-
-/// The fields of a response that is or will be held, whole or in part. Weir answers ranges of a 200 from it
-/// whatever the origin does, and the fields say so (RFC 9110 §14.3).
-pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
-    let mut fields = headers.clone();
-    route.rules.strip_cookies_of_one(&mut fields);
-    if status == StatusCode::OK {
-        fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    }
     prepared(fields, status, route, reader)
 }
 

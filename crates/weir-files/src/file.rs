@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::HeaderMap;
+use weir_body::PrintedSlot;
 use weir_policy::{Accepted, Coding, Stored};
 use weir_sealed::Sealed;
 
@@ -23,7 +23,7 @@ pub struct File {
     /// Status, fields and validators, as conditions and ranges read them.
     pub stored: Stored,
     /// The head as the edge printed it last.
-    pub printed: ArcSwapOption<Printed>,
+    pub printed: PrintedSlot,
     /// Its share of the memory for hot files.
     pub(crate) _charge: Option<Charge>,
     /// Its place among the open files, where its bytes are in the file itself.
@@ -50,15 +50,6 @@ impl Content {
             Content::Open(fd) => Err(fd),
         }
     }
-}
-
-/// A head as it was printed.
-#[derive(Debug)]
-pub struct Printed {
-    /// By which rules, as the edge counts them.
-    pub by: u64,
-    /// The head.
-    pub head: Bytes,
 }
 
 impl File {

@@ -26,7 +26,7 @@ mod stamp;
 mod sums;
 mod way;
 
-pub use file::{File, Found, Printed};
+pub use file::{File, Found};
 pub use files::{Failed, Files, Finding, Looking};
 pub use hot::HotLimits;
 pub use kind::media_type;

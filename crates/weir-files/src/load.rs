@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use rustix::fs::{fstat, sendfile};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use weir_body::PrintedSlot;
 use weir_clock::Now;
 use weir_policy::{Coding, Stored, http_date};
 use weir_sealed::{Draft, Sealed};
@@ -82,7 +82,7 @@ pub(crate) fn load(
         }
         let fields = fields(&stamp, age, &Form { media_type, coding, varies }, now.wall);
         let stored = Stored::of_own(StatusCode::OK, fields, now);
-        let printed = ArcSwapOption::empty();
+        let printed = PrintedSlot::default();
         let file = Arc::new(File { stamp, age, content, stored, printed, _charge: charge, place });
         if let Some(place) = &file.place {
             hot.opens.share(place, &file);

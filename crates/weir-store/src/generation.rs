@@ -27,7 +27,7 @@ use crate::tier::{Gone, OnDiskBody, Place, SharedPuts, VolumeTier};
 pub(crate) use self::body::{Added, Body};
 pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Read};
 pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
-pub use self::head::{Head, HeadRef, Printed};
+pub use self::head::{Head, HeadRef};
 pub use self::sealed::Blocks;
 pub use self::sealed_file::SealedFile;
 pub(crate) use self::sealed_file::{FILE_BYTES_MAX, FILE_BYTES_MIN, Files, NoFile};

@@ -44,8 +44,7 @@ pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
 pub use budget::Budget;
 pub use digest::{DigestMap, Folded};
 pub use generation::{
-    BLOCK_BYTES, Blocks, Generation, Head, HeadRef, PIECE_BYTES_MAX, Printed, Read, Retirement, SealedFile,
-    Way,
+    BLOCK_BYTES, Blocks, Generation, Head, HeadRef, PIECE_BYTES_MAX, Read, Retirement, SealedFile, Way,
 };
 pub use in_use::InUse;
 pub use inside::{

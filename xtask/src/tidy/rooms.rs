@@ -17,7 +17,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-volume", &["weir-disk", "weir-policy"]),
     ("weir-sealed", &[]),
     ("weir-body", &["weir-sealed"]),
-    ("weir-store", &["weir-sealed", "weir-policy", "weir-disk", "weir-volume"]),
+    ("weir-store", &["weir-sealed", "weir-body", "weir-policy", "weir-disk", "weir-volume"]),
     ("weir-yield", &[]),
     ("weir-share", &[]),
     ("weir-client", &["weir-wire", "weir-yield", "weir-share"]),

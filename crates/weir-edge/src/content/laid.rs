@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use arc_swap::ArcSwapOption;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OnceCell;
+use weir_body::PrintedSlot;
 use weir_content::{BLOCK_BYTES, Entry, Shelf};
-use weir_files::{Files, Hidden, Printed, Root, RootRules, Siblings, Sums, Symlinks};
+use weir_files::{Files, Hidden, Root, RootRules, Siblings, Sums, Symlinks};
 use weir_policy::{Stored, http_date};
 
 use super::named;
@@ -25,7 +25,7 @@ pub(crate) struct Laid {
     /// Status, fields and validators.
     pub(crate) stored: Stored,
     /// The head as it was printed last.
-    pub(crate) printed: ArcSwapOption<Printed>,
+    pub(crate) printed: PrintedSlot,
     /// The sums of its bytes, where they are those that were laid; each process looks once.
     sums: OnceCell<Option<Arc<Sums>>>,
     /// Whether it could not be read when it was asked for last.
@@ -43,7 +43,7 @@ impl Laid {
         let value = |(name, text): (_, Option<String>)| Some((name, HeaderValue::try_from(text?).ok()?));
         let fields: HeaderMap = texts.into_iter().filter_map(value).collect();
         let stored = Stored::of_own(StatusCode::OK, fields, weir_clock::now());
-        let (printed, sums) = (ArcSwapOption::empty(), OnceCell::new());
+        let (printed, sums) = (PrintedSlot::default(), OnceCell::new());
         Laid { entry, stored, printed, sums, is_unread: AtomicBool::new(false) }
     }
 

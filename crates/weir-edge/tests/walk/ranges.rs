@@ -1,7 +1,5 @@
-//! Ranges of a stored response: one, several, those that are not answered, and conditional ones (RFC 9110
-//! §13.1.5, §14).
-
-use std::time::Duration;
+//! Ranges of a stored response beside what holds for all representations (`represented`): variants, digests,
+//! weak validators, what its origin says of ranges (RFC 9110 §13.1.5, §14).
 
 use weir_testkit::{Origin, Resource, Response, byteranges as parts, pattern};
 
@@ -27,132 +25,6 @@ fn ranged(weir: &Weir, target: &str, range: &str) -> Response {
 }
 
 #[test]
-fn several_ranges_of_what_is_held_are_one_message_of_parts() {
-    let (origin, weir, body) = holding(tagged);
-    for (range, expect) in [
-        ("bytes=0-0,-1", vec![(0, 0), (9999, 9999)]),
-        ("bytes=-1,0-0", vec![(9999, 9999), (0, 0)]),
-        ("bytes=5000-5999, 100-199 ,9000-", vec![(5000, 5999), (100, 199), (9000, 9999)]),
-        ("bytes=0-9,20000-,500-599", vec![(0, 9), (500, 599)]),
-        ("bytes=400-449,8000-8009,450-500,0-9", vec![(400, 500), (8000, 8009), (0, 9)]),
-        ("bytes=0-9,8000-99999999999999999999999999", vec![(0, 9), (8000, 9999)]),
-    ] {
-        let found = ranged(&weir, "/x", range);
-        assert_eq!(parts(&found, &body, Some("text/x-bytes")), expect, "{range}");
-        assert!(found.is_hit() && found.header("etag").as_deref() == Some("\"1\""), "{:?}", found.head);
-    }
-    assert_eq!(origin.count("/x"), 1);
-}
-
-#[test]
-fn thirty_two_ranges_are_answered_and_more_are_not() {
-    let (_origin, weir, body) = holding(|body| Resource::fresh(body));
-    let range = |count: usize| {
-        let ranges: Vec<String> = (0..count).map(|at| format!("{}-{}", at * 300, at * 300 + 9)).collect();
-        format!("bytes={}", ranges.join(","))
-    };
-    let expect: Vec<_> = (0..32).map(|at| (at * 300, at * 300 + 9)).collect();
-    assert_eq!(parts(&ranged(&weir, "/x", &range(32)), &body, None), expect);
-    let found = ranged(&weir, "/x", &range(33));
-    assert!(found.status() == 200 && found.body == body);
-}
-
-#[test]
-fn what_is_left_of_a_set_may_be_one_range() {
-    let (_origin, weir, body) = holding(tagged);
-    for (range, first, last) in [
-        ("bytes=0-99,50-149", 0, 149),
-        ("bytes=100-199,0-99", 0, 199),
-        ("bytes=0-99,150-199", 0, 199),
-        ("bytes=20000-,0-9", 0, 9),
-        ("bytes=-0,-10", 9990, 9999),
-        ("bytes=0-,5-9", 0, 9999),
-        ("bytes=9999-9999", 9999, 9999),
-        ("bytes=-20000", 0, 9999),
-        ("bytes=9000-18446744073709551615", 9000, 9999),
-        ("bytes=9000-99999999999999999999999999", 9000, 9999),
-    ] {
-        let found = ranged(&weir, "/x", range);
-        assert_eq!(found.status(), 206, "{range}");
-        assert_eq!(found.header("content-range"), Some(format!("bytes {first}-{last}/10000")), "{range}");
-        assert_eq!(found.header("content-type").as_deref(), Some("text/x-bytes"));
-        assert!(found.body == body[first..=last], "{range}");
-    }
-}
-
-#[test]
-fn a_range_that_says_nothing_or_too_much_gets_the_whole() {
-    let (origin, weir, body) = holding(tagged);
-    for range in [
-        "bytes=9-5",
-        "bytes=0-9,9-5",
-        "bytes=",
-        "bytes=,",
-        "bytes=-",
-        "bytes=x-9",
-        "bytes=+0-9",
-        "bytes=0x0-0x9",
-        "bytes=0-9;20-29",
-        "lines=0-9",
-        "bytes=0-,0-,0-",
-        "bytes=0-9999,1-9999,2-9999,3-9999",
-        "bytes=0-8999,9100-9999",
-        "bytes=9000-9000,8000-8000,7000-7000,6000-6000,5000-5000,4000-4000,3000-3000,2000-2000,1000-1000",
-    ] {
-        let found = ranged(&weir, "/x", range);
-        assert_eq!((found.status(), found.header("content-range")), (200, None), "{range}");
-        assert!(found.body == body, "{range}");
-    }
-    let twice = weir.get_with("/x", &[("Range", "bytes=0-9"), ("Range", "bytes=0-9")]);
-    assert!(twice.status() == 200 && twice.body == body);
-    assert_eq!(origin.count("/x"), 1);
-}
-
-#[test]
-fn beyond_the_end_is_416_with_the_length() {
-    let (origin, weir, _) = holding(tagged);
-    for range in
-        ["bytes=10000-", "bytes=-0", "bytes=10000-10009,20000-,-0", "bytes=99999999999999999999999999-"]
-    {
-        let found = ranged(&weir, "/x", range);
-        assert_eq!(found.status(), 416, "{range}");
-        assert_eq!(found.header("content-range").as_deref(), Some("bytes */10000"), "{range}");
-    }
-    let found = weir.get_with("/x", &[("Range", "bytes=10000-"), ("If-Range", "\"0\"")]);
-    assert_eq!(found.status(), 200, "the range does not stand");
-    assert_eq!(origin.count("/x"), 1);
-}
-
-#[test]
-fn if_range_lets_a_range_stand_only_by_a_strong_validator() {
-    let day = Duration::from_secs(86_400);
-    let (_origin, weir, body) = holding(|body| tagged(body).modified_ago(day));
-    let date = weir.get("/x").header("last-modified").unwrap();
-    let other = httpdate::fmt_http_date(httpdate::parse_http_date(&date).unwrap() + Duration::from_secs(1));
-    for (condition, stands) in [
-        ("\"1\"", true),
-        (&*date, true),
-        ("\"2\"", false),
-        ("W/\"1\"", false),
-        ("1", false),
-        ("*", false),
-        ("\"2\", \"1\"", false),
-        (&*other, false),
-    ] {
-        let found = weir.get_with("/x", &[("Range", "bytes=10-19"), ("If-Range", condition)]);
-        let (status, bytes) = if stands { (206, &body[10..20]) } else { (200, &body[..]) };
-        assert_eq!(found.status(), status, "{condition}");
-        assert!(found.is_hit() && found.body == bytes, "{condition}");
-        let found = weir.get_with("/x", &[("Range", "bytes=10-19,-1"), ("If-Range", condition)]);
-        assert_eq!(found.status(), status, "{condition}");
-        match stands {
-            true => assert_eq!(parts(&found, &body, Some("text/x-bytes")), [(10, 19), (9999, 9999)]),
-            false => assert!(found.body == body),
-        }
-    }
-}
-
-#[test]
 fn if_range_never_stands_by_a_weak_validator() {
     for resource in [
         |body: &[u8]| Resource::fresh(body).etag("W/\"1\""),
@@ -169,15 +41,6 @@ fn if_range_never_stands_by_a_weak_validator() {
         }
         assert!(ranged(&weir, "/x", "bytes=10-19").body == body[10..20]);
     }
-}
-
-#[test]
-fn other_conditions_come_before_the_range() {
-    let (_origin, weir, _) = holding(tagged);
-    let range = ("Range", "bytes=0-0,-1");
-    assert_eq!(weir.get_with("/x", &[range, ("If-None-Match", "\"1\"")]).status(), 304);
-    assert_eq!(weir.get_with("/x", &[range, ("If-Match", "\"2\"")]).status(), 412);
-    assert_eq!(weir.get_with("/x", &[range, ("If-Match", "\"1\"")]).status(), 206);
 }
 
 #[test]
@@ -228,17 +91,6 @@ fn a_part_does_not_claim_the_digest_of_the_whole() {
         assert_eq!((found.status(), found.header("content-digest")), (206, None));
         assert!(found.header("repr-digest").is_some());
     }
-}
-
-#[test]
-fn parts_are_typed_as_the_route_has_it() {
-    let (origin, body) = (Origin::start(), pattern(3, LENGTH));
-    origin.put("/x", tagged(&body));
-    let weir =
-        server(&[&origin]).site("[site.response_headers]\nset = { Content-Type = \"text/other\" }").start();
-    weir.get("/x");
-    let found = ranged(&weir, "/x", "bytes=0-0,-1");
-    assert_eq!(parts(&found, &body, Some("text/other")), [(0, 0), (9999, 9999)]);
 }
 
 #[test]

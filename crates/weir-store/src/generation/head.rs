@@ -5,11 +5,11 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::{ArcSwapOption, Guard};
+use arc_swap::Guard;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
+use weir_body::PrintedSlot;
 use weir_policy::{ETag, Stored};
 
 use crate::budget::Charge;
@@ -27,40 +27,14 @@ pub struct Head {
     /// What policy knows of the response.
     pub stored: Stored,
     /// The serialised response head, once the edge has printed it twice. Its bytes are charged beforehand.
-    printed: ArcSwapOption<Printed>,
-    was_printed: AtomicBool,
+    pub printed: PrintedSlot,
     _charge: Charge,
 }
 
 impl Head {
     pub(crate) fn new(stored: Stored, charge: Charge) -> Head {
-        let (printed, was_printed) = (ArcSwapOption::empty(), AtomicBool::new(false));
-        Head { stored, printed, was_printed, _charge: charge }
+        Head { stored, printed: PrintedSlot::default(), _charge: charge }
     }
-
-    /// The printed form that was kept last.
-    pub fn printed(&self) -> Guard<Option<Arc<Printed>>> {
-        self.printed.load()
-    }
-
-    /// Keeps a printed form, from the second one on: most of what comes from a volume is sent once before it
-    /// leaves memory.
-    pub fn keep_printed(&self, printed: impl FnOnce() -> Printed) {
-        if self.was_printed.load(Ordering::Relaxed) {
-            self.printed.store(Some(Arc::new(printed())));
-        } else {
-            self.was_printed.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-/// A response head as it is sent, without the fields that differ from response to response.
-#[derive(Debug)]
-pub struct Printed {
-    /// The number of the plan (configuration) under which it was printed; another plan prints its own.
-    pub plan: u64,
-    /// The bytes.
-    pub head: Bytes,
 }
 
 /// A borrowed head. It touches no reference count. Keep it short, and never over an `.await`.

@@ -6,11 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use http::HeaderMap;
 use tokio::task::LocalSet;
 use weir_body::{Body, Cut};
 use weir_observe::Observatory;
-use weir_sealed::SealedPart;
 
 use super::super::sink::tests::conn;
 use super::*;
