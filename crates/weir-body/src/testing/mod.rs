@@ -1,6 +1,8 @@
 //! What tests of stages and their fuzz targets share: stages of every kind ([`stages`]), and the trial that
 //! any stage must pass ([`trial`]).
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 pub mod stages;
 pub mod trial;
 

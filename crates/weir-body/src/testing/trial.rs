@@ -83,11 +83,11 @@ struct Seen {
 impl Seen {
     /// Whether a connection to an origin waits, which changes on the way.
     fn holds_origin(&self) -> bool {
-        self.given_bytes.get() % 3 == 0
+        self.given_bytes.get().is_multiple_of(3)
     }
 
     fn may_let_go(&self) -> bool {
-        self.given_bytes.get() % 2 == 0
+        self.given_bytes.get().is_multiple_of(2)
     }
 }
 
