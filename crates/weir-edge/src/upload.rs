@@ -63,4 +63,8 @@ impl weir_front::Upload for Upload {
     fn pump<'f>(&'f mut self, client: &'f mut dyn Client) -> LocalFuture<'f, Result<(), ContentError>> {
         Box::pin(self.pump_to(client))
     }
+
+    fn is_over(&self) -> bool {
+        self.parts.is_none()
+    }
 }

@@ -318,6 +318,9 @@ pub trait Upload {
     /// # Cancel safety
     /// Safe.
     fn pump<'f>(&'f mut self, client: &'f mut dyn Client) -> LocalFuture<'f, Result<(), ContentError>>;
+
+    /// Whether nothing is left to move.
+    fn is_over(&self) -> bool;
 }
 
 /// Bytes in both directions.

@@ -18,10 +18,22 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Content {
     reader: BodyReader,
     framing: Framing,
-    must_continue: bool,
+    waits: Waits,
     received: u64,
     begun: Instant,
     limits: ContentLimits,
+}
+
+/// Whether the client waits to be told to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// It does not.
+    No,
+    /// It waits for `100 Continue` or a response.
+    ForEither,
+    /// It has waited and got a response: it may send the content or not, and is told nothing (RFC 9110
+    /// §10.1.1).
+    Answered,
 }
 
 impl Content {
@@ -35,7 +47,7 @@ impl Content {
         Content {
             reader: BodyReader::new(Framing::None, &Limits::default()),
             framing: Framing::None,
-            must_continue: false,
+            waits: Waits::No,
             received: 0,
             begun: clock::mono(),
             limits: ContentLimits { bytes_max: 0, rate_min: 0 },
@@ -47,7 +59,7 @@ impl Content {
         Content {
             reader: BodyReader::new(framing, &limits.head),
             framing,
-            must_continue: expect == Expect::Continue,
+            waits: if expect == Expect::Continue { Waits::ForEither } else { Waits::No },
             received: 0,
             begun,
             limits: limits.content(),
@@ -57,6 +69,13 @@ impl Content {
     /// Holds the rest of it to other limits.
     pub(super) fn bound(&mut self, limits: ContentLimits) {
         self.limits = limits;
+    }
+
+    /// A response goes out: nothing is said to the client in the middle of it.
+    pub(super) fn answered(&mut self) {
+        if self.waits == Waits::ForEither {
+            self.waits = Waits::Answered;
+        }
     }
 
     /// How long it is.
@@ -103,7 +122,8 @@ impl Content {
     }
 
     async fn read_more(&mut self, socket: &mut Socket) -> Result<(), ContentError> {
-        if std::mem::take(&mut self.must_continue) {
+        if self.waits == Waits::ForEither {
+            self.waits = Waits::No;
             socket.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             socket.send_printed().await.map_err(|_| ContentError::Gone)?;
         }
@@ -119,10 +139,10 @@ impl Content {
         if self.is_done() {
             return true;
         }
-        // A client that still waits for 100 has not sent the body, and may never send it.
+        // A client that was not told to go on may never send the body.
         let is_long =
             matches!(self.length(), Length::Known(length) if length - self.received > DRAIN_BYTES_MAX);
-        if self.must_continue || is_long {
+        if self.waits != Waits::No || is_long {
             return false;
         }
         let drained = tokio::time::timeout(DRAIN_TIME_MAX, async {

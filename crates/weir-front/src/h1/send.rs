@@ -53,6 +53,7 @@ pub(super) async fn respond<S: Service>(
         || framing == Framing::Close
         || service.is_draining();
     let after = if must_close { After::Close } else { After::KeepAlive };
+    conn.content.answered();
     let out = &mut conn.socket.out;
     print_head(out, head, late);
     if let Some(switch) = switch.take() {

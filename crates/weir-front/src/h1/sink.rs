@@ -113,7 +113,8 @@ impl Sink for Written<'_> {
 
     fn poll_room(&mut self, cx: &mut Context<'_>, wanted: u64) -> Poll<Result<u64, Gone>> {
         ready!(self.poll_writable(cx))?;
-        while self.has_chunk() {
+        // Records of TLS that the client has not taken leave here, where it has its time and its rate.
+        while self.has_chunk() || !self.conn.socket.stream().is_flushed() {
             self.write_printed()?;
             ready!(self.poll_writable(cx))?;
         }

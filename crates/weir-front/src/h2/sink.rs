@@ -63,6 +63,7 @@ fn most(wanted: u64) -> usize {
 
 impl Sink for Handed<'_, '_> {
     const EARLY_BYTES_MAX: u64 = EARLY_BYTES_MAX;
+    const ENDS_BY_LENGTH: bool = true;
 
     fn client(&mut self) -> &mut dyn Client {
         self.client

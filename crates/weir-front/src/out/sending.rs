@@ -217,6 +217,9 @@ impl<'r, K: Sink, B: Body, P: Pace> Sending<'r, K, B, P> {
         self.noted.last_byte = None;
         let most = if self.pace.is_some() { PACED_BYTES_MAX } else { PIECE_BYTES_MAX };
         loop {
+            if self.left == 0 && K::ENDS_BY_LENGTH {
+                break;
+            }
             // An end needs no room, and without a length nobody knows that it is the end.
             let is_early = self.left == u64::MAX && K::EARLY_BYTES_MAX > 0 && self.sink.room(most) == 0;
             let room = match self.left {
@@ -275,11 +278,16 @@ impl<'r, K: Sink, B: Body, P: Pace> Sending<'r, K, B, P> {
         let mut piece = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
         if piece.is_pending() {
             let most = self.sink.limits().send_stall_max;
-            let idle = tokio::time::timeout(most, poll_fn(|cx| self.sink.poll_idle(cx)));
-            match idle.await.map_err(|_| End::Cut(SEND_STALL))? {
-                Ok(()) => self.noted.first_byte.get_or_insert_with(clock::mono),
-                Err(Gone) => return Err(self.sink.gone()),
-            };
+            loop {
+                let before = self.sink.left_bytes();
+                match tokio::time::timeout(most, poll_fn(|cx| self.sink.poll_idle(cx))).await {
+                    Ok(Ok(())) => break,
+                    Ok(Err(Gone)) => return Err(self.sink.gone()),
+                    Err(_) if self.sink.left_bytes() == before => return Err(End::Cut(SEND_STALL)),
+                    Err(_) => {}
+                }
+            }
+            self.noted.first_byte.get_or_insert_with(clock::mono);
             piece = tokio::select! {
                 biased;
                 piece = &mut next => Poll::Ready(piece),
@@ -387,11 +395,13 @@ impl<'r, K: Sink, B: Body, P: Pace> Sending<'r, K, B, P> {
         let sink = RefCell::new(&mut self.sink);
         let mut client = Lent(&sink);
         let mut uploaded = pin!(async {
-            match &self.upload {
-                // The sink says whether the client has gone.
-                None => std::future::pending().await,
-                Some(_) => meanwhile(&mut client, self.upload).await,
+            while let Some(upload) = self.upload.as_mut().filter(|upload| !upload.is_over()) {
+                if upload.pump(&mut client).await.is_err() {
+                    return;
+                }
             }
+            // The sink says whether the client has gone.
+            std::future::pending().await
         });
         poll_fn(|cx| {
             let ready = poll(*sink.borrow_mut(), cx).map(Some);

@@ -21,6 +21,9 @@ pub(crate) trait Sink {
     /// The bytes of a body without a length that may be taken while there is no room, to see whether it ends.
     const EARLY_BYTES_MAX: u64 = 0;
 
+    /// Whether the last of a known number of bytes ends the message for the client, whatever follows.
+    const ENDS_BY_LENGTH: bool = false;
+
     /// The client.
     fn client(&mut self) -> &mut dyn Client;
 

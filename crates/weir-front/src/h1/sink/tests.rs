@@ -124,6 +124,10 @@ impl Upload for Counted {
             Ok(())
         })
     }
+
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,4 +159,27 @@ async fn a_client_that_sends_all_before_it_reads_is_not_cut() {
     };
     let (got, ()) = tokio::join!(client, sends);
     assert!(got == pattern(0, LONG) && went_up.get() == LONG);
+}
+
+/// Else `100 Continue` would stand in the middle of a response (RFC 9110 §10.1.1).
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_answered_is_not_told_to_go_on() {
+    let observatory = Observatory::start(1, &[]).unwrap();
+    for is_answered in [false, true] {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let mut theirs = UnixStream::from_std(theirs).unwrap();
+        let mut conn = conn(ours, &observatory.observer(0));
+        let (framing, limits) = (weir_wire::Framing::Length(5), Rc::clone(&conn.peer));
+        conn.content = Content::begin(framing, weir_wire::Expect::Continue, &limits.limits, clock::mono());
+        if is_answered {
+            conn.content.answered();
+        }
+        theirs.write_all(b"hello").await.unwrap();
+        assert!(matches!(conn.content().await, Ok(Part::Data(bytes)) if bytes[..] == b"hello"[..]));
+        drop(conn);
+        let mut told = Vec::new();
+        theirs.read_to_end(&mut told).await.unwrap();
+        assert_eq!(told.is_empty(), is_answered, "{:?}", String::from_utf8_lossy(&told));
+    }
 }

@@ -467,6 +467,10 @@ impl Upload for Parts {
             Ok(())
         })
     }
+
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// A body, how far it goes by its head, how its client takes it, and how that ends.

@@ -405,6 +405,27 @@ fn a_client_that_half_closes_gets_its_answers() {
     }
 }
 
+/// It has `send_stall` for each pause, as one that sends no content; `half_close` is for a response to come.
+#[test]
+fn a_client_that_half_closes_may_pause_while_it_reads() {
+    const LENGTH: usize = 12_000_000;
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.reply(200, &[("Cache-Control", "no-store")], vec![b'x'; LENGTH]);
+        assert_eq!(exchange.body().len(), 100_000);
+    });
+    let weir = server(&[&origin]).more("[limits]\nhalf_close = \"1s\"").start();
+    let mut client = Client::connect_narrow(weir.addr(), 8 << 10);
+    let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n";
+    client.send([head.as_bytes(), &[b'y'; 80_000]].concat());
+    // The response has begun when the last of the content goes up.
+    assert_eq!(client.recv_head_only().unwrap().status, 200);
+    client.send([b'y'; 20_000]);
+    client.finish();
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(client.read_at_least(LENGTH).len(), LENGTH);
+}
+
 #[test]
 fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
     let origin = Origin::start();
