@@ -1,4 +1,4 @@
-//! The only crate that reads the clocks. All others take [`Now`] or a deadline as an argument.
+//! The clock of the data plane. What uses it takes [`Now`] or a deadline as an argument.
 //!
 //! Monotonic time is the runtime's, so that a test on virtual time moves the whole data plane. Wall time is
 //! the system's. A thread may replace it with one that follows the monotonic clock and jumps when told to.

@@ -1,4 +1,4 @@
-//! The data plane of Weir: connections of clients, the walk of each request, fills, delivery.
+//! The data plane of Weir: the walk of each request, by a plan, to a response.
 //!
 //! Read [`walk`](mod@walk) first: every other room is reached from there. The fills are in `weir_fill`, and
 //! connections and their protocol in `weir_front`. It must not know what the disk is made of, and it serves

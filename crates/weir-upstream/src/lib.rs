@@ -1,13 +1,11 @@
-//! Reaching origins: picks one, keeps connections to it, sends a request, and hands back the response as a
-//! stream.
+//! Reaching origins: picks one, sends it a request, again where that is safe, and judges how it went.
 //!
-//! It knows no cache, and of a client only which share of the connections it uses. It must not alter a
-//! header, follow a redirect, buffer a body, or use a connection again after anything unexpected happened on
-//! it (RFC 9110 §9.2.2, RFC 9112 §9, RFC 9209).
+//! It knows no cache and no socket, and of a client only which share of the connections it uses. It must not
+//! alter a header, follow a redirect or buffer a body (RFC 9110 §9.2.2, RFC 9209).
 //!
-//! A request goes through [`Upstream::send`] → `choice::pick` → `client::pool` (idle connection, or a permit
-//! and `connect`) → `client::exchange` (head, body) → [`OriginResponse`], whose [`OriginBody`] gives the
-//! connection back once the body has come whole.
+//! A request goes through [`Upstream::send`] → `choice::pick` → `client::pool` (a slot: an idle connection,
+//! or a permit and `connect`) → `client::slot` (head, body) → [`OriginResponse`], whose [`OriginBody`] notes
+//! at its origin how the body has ended.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
