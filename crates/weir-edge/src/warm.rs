@@ -207,6 +207,8 @@ async fn ended(note: &Note<'_>, response: Response) -> Warmed {
     match not_stored {
         Some(word) => Warmed::NotStored(word),
         None if is_held(note).await => Warmed::Stored,
+        // The process of before has let go of what it holds, and the new one does not have this.
+        None if note.asked.core.shared.walks.stops() => Warmed::GaveWay(GaveWay::Places),
         // There was no room for it, or it was purged meanwhile.
         None => Warmed::NotStored("not-kept"),
     }

@@ -124,7 +124,7 @@ impl Walks {
         let mut all = self.under_way.lock();
         let free = WALKS_MAX.saturating_sub(all.values().sum());
         let own = all.get(owner).copied().unwrap_or_default();
-        if own >= free || self.stops.load(Ordering::Relaxed) {
+        if own >= free || self.stops() {
             return None;
         }
         all.insert(owner.clone(), own + 1);
@@ -134,6 +134,11 @@ impl Walks {
     /// Lets none begin, or lets them begin again.
     pub(crate) fn stop(&self, stops: bool) {
         self.stops.store(stops, Ordering::Relaxed);
+    }
+
+    /// Whether none may begin.
+    pub(crate) fn stops(&self) -> bool {
+        self.stops.load(Ordering::Relaxed)
     }
 
     /// Gives a wish to the next worker; back where there is none.
