@@ -354,9 +354,11 @@ async fn send(
     }
     if is_close {
         fields += "connection: close\r\n";
-    } else if is_chunked {
+    }
+    if is_chunked {
         fields += "transfer-encoding: chunked\r\n";
-    } else {
+    } else if !is_close || fault == Fault::TwoLengths {
+        // One length alone would be that of a body which is too short, and a range of it is right.
         fields += &format!("content-length: {}\r\n", bytes.len());
     }
     let mut head = format!("HTTP/1.1 {status} So\r\n{fields}\r\n");
