@@ -21,7 +21,7 @@ use super::extent::Extent;
 use super::lent::Lent;
 use super::sink::{Gone, Sink};
 use crate::limits::{LET_GO_AFTER, LET_GO_AGAIN_AFTER};
-use crate::message::{Body, Client, Done, End, Pace, Sent, Turn, Upload, gone};
+use crate::message::{Body, Client, ContentError, Done, End, Pace, Sent, Turn, Upload, gone};
 use crate::taking::Taking;
 
 /// The most bytes that a body is asked for at a time.
@@ -395,13 +395,10 @@ impl<'r, K: Sink, B: Body, P: Pace> Sending<'r, K, B, P> {
         let sink = RefCell::new(&mut self.sink);
         let mut client = Lent(&sink);
         let mut uploaded = pin!(async {
-            while let Some(upload) = self.upload.as_mut().filter(|upload| !upload.is_over()) {
-                if upload.pump(&mut client).await.is_err() {
-                    return;
-                }
+            if moved_up(&mut client, self.upload).await.is_ok() {
+                // The sink says whether the client has gone.
+                std::future::pending().await
             }
-            // The sink says whether the client has gone.
-            std::future::pending().await
         });
         poll_fn(|cx| {
             let ready = poll(*sink.borrow_mut(), cx).map(Some);
@@ -446,10 +443,20 @@ impl<'r, K: Sink, B: Body, P: Pace> Sending<'r, K, B, P> {
 
 /// Moves the request's content up. Ready when the client is gone or its content cannot be read.
 async fn meanwhile(client: &mut dyn Client, upload: &mut Option<Box<dyn Upload>>) {
-    match upload {
-        None => gone(client).await,
-        Some(upload) => while upload.pump(client).await.is_ok() {},
+    if moved_up(client, upload).await.is_ok() {
+        gone(client).await;
     }
+}
+
+/// Moves up what is left of the request's content.
+///
+/// # Errors
+/// It cannot be read any further, or the client is gone.
+async fn moved_up(client: &mut dyn Client, upload: &mut Option<Box<dyn Upload>>) -> Result<(), ContentError> {
+    while let Some(upload) = upload.as_mut().filter(|upload| !upload.is_over()) {
+        upload.pump(client).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
